@@ -1,4 +1,4 @@
-"""Exceptions. Each message says what was expected, what was found, where, and what to do."""
+"""The exceptions of rnnlm. Each message says what was expected, what was found, where, and what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -56,11 +56,11 @@ class TrainingError(RnnlmError):
 
 
 class TrackingError(Exception):
-    """MLflow is unavailable or returned an error. A retry makes sense."""
+    """MLflow is unavailable or returned an error. Trying again makes sense."""
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
-    """Return False for errors that only the user can fix, such as text, settings, disk space or a time limit."""
+    """Return False for errors that only the user can fix, such as wrong settings, a full disk or a time limit."""
     return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
 
 

@@ -1,4 +1,4 @@
-"""The places where extensions can add functions. The other packages ask this module, and import no extension by name.
+"""The extension points, at which extensions add functions. Other packages use them, and import no extension by name.
 
 An extension is a package rnnlm/extensions/NAME. Its __init__.py may define EXTENSION, an `Extension` that lists what it
 adds by name, so that nothing is imported before it is used. Its folder `presets/`, if it exists, adds presets. If the
@@ -21,22 +21,22 @@ EXTENSIONS = Path(__file__).with_name("extensions")
 class AddedSection:
     """A section of the configuration that an extension adds."""
 
-    path: str  # A path such as training.teacher.
-    kind: str  # The form is module:class, and the class is a Section.
+    path: str  # The dotted path of the section, such as training.teacher.
+    kind: str  # The class of the section in the form module:class. It is a subclass of Section.
     description: str
-    added_later: bool = False  # See setting().
+    added_later: bool = False  # The argument of setting() with this name.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """Everything that an extension adds, by extension point. Objects are written as module:object, or module."""
+    """All objects that an extension adds, by extension point. Objects are written as module:object, or module."""
 
     sections: tuple[AddedSection, ...] = ()
     # A ModelMeasurement (evaluation/measurements.py), which measures a trained model after its evaluation.
     measurements: tuple[str, ...] = ()
     # A function AddTargets (training/further_targets.py), which adds training targets besides the text's own tokens.
     targets: tuple[str, ...] = ()
-    # A Launcher (training/training_run.py), which trains a run elsewhere than in this process.
+    # A Launcher (training/training_run.py), which trains a run in other processes than the present one.
     launchers: tuple[str, ...] = ()
     # A module that is a DocumentReader (corpora/document_formats.py), which extracts the text of PDF, HTML and other
     # files.
@@ -44,7 +44,8 @@ class Extension:
     # A Section that is a ModelVariants (evaluation/variants.py), for models that do more than predict. Its fields
     # become options of `rnnlm evaluate`.
     variants: tuple[str, ...] = ()
-    # The names of events, not of objects, which the automation about changed text reports.
+    # The names of events that the automation about changed text reports. Unlike the other entries, they are not
+    # objects.
     drift_events: tuple[str, ...] = ()
 
 
@@ -60,7 +61,7 @@ def extensions() -> dict[str, Extension]:
 
 
 def plugged(point: Point) -> list[Any]:
-    """Return the objects that extensions add at an extension point."""
+    """Return the objects that all extensions add at an extension point."""
     places = (place for extension in extensions().values() for place in getattr(extension, point))
     return [pkgutil.resolve_name(place) for place in places]
 

@@ -1,4 +1,4 @@
-"""The definitions of perplexity, bits per byte, and the bits of an unknown word. Each is defined only here.
+"""The definitions of perplexity, bits per byte, and the bits of an unknown word, each of which is defined only once.
 
 The module is copied into every registered model, so it imports only the standard library.
 """
@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LARGEST_EXPONENT = 700.0  # exp overflows a float64 above 709. sql/ uses the same limit.
+LARGEST_EXPONENT = 700.0  # The largest exponent of exp, which overflows a float64 above 709. sql/ uses the same limit.
 NATS_PER_BIT = math.log(2)
-SPELLED_BYTE_BITS = 8  # The bits of a byte that is spelled out without a model.
+SPELLED_BYTE_BITS = 8  # The number of bits for a byte that is spelled out without a model.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Score:
     TextTokenizer.restoration_bits.
     """
 
-    summed_nll_nats: float  # The negative log-likelihood of the predicted tokens.
+    summed_nll_nats: float  # The negative log-likelihood of the predicted tokens, summed, in nats.
     tokens: int  # The number of predicted tokens.
     byte_count: int = 0  # The number of UTF-8 bytes, including line ends.
     unknown_tokens: int = 0  # The number of words that the vocabulary cannot spell.
@@ -29,7 +29,7 @@ class Score:
 
     @property
     def nll_nats_per_token(self) -> float:
-        """The mean loss, which is NaN if no token is predicted."""
+        """The mean loss in nats per token. It is NaN if no token is predicted."""
         return self.summed_nll_nats / self.tokens if self.tokens else math.nan
 
     @property
@@ -39,7 +39,7 @@ class Score:
 
     @property
     def total_nats(self) -> float:
-        """The loss of the whole text, which is that of its tokens plus the bits needed to restore the text, in nats."""
+        """The loss of the whole text in nats. It is the loss of the tokens plus the bits needed to restore the text."""
         return self.summed_nll_nats + self.restoration_bits * NATS_PER_BIT
 
     @property
@@ -59,15 +59,15 @@ def perplexity(nll_nats_per_token: float) -> float:
 
 
 def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
-    """Return the bits of words that the vocabulary cannot spell.
+    """Return the number of bits to spell words that the vocabulary cannot spell.
 
-    They are 8 bits for each UTF-8 byte and, if `with_ends` is true, for the end of each word.
+    They are 8 bits for each UTF-8 byte and, if `with_ends` is true, 8 bits for the end of each word.
     """
     return SPELLED_BYTE_BITS * (utf8_bytes("".join(words)) + len(words) * with_ends)
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length in UTF-8. Half of a surrogate pair counts as three bytes."""
+    """Return the length of the text in UTF-8. Half of a surrogate pair counts as three bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

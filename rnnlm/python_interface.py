@@ -1,6 +1,7 @@
-"""`rnnlm.train` and `rnnlm.load`, which use the library in one line of Python, without Prefect and without a server.
+"""The functions `rnnlm.train` and `rnnlm.load`, which use the library in one line of Python.
 
-torch and MLflow are imported inside the functions, so that a wrong argument is rejected before this takes time.
+They need neither Prefect nor a server. torch and MLflow are imported inside the functions, because importing them takes
+seconds, and a wrong argument is rejected before.
 """
 
 import os

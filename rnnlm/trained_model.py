@@ -35,14 +35,14 @@ from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK, load_token
 if TYPE_CHECKING:
     from rnnlm.models.language_model import LanguageModel
 
-# The names are those in the output of `rnnlm score`.
+# The names of the columns, which are those in the output of `rnnlm score`.
 SCORE_COLUMNS = ["bits_per_byte", "perplexity", "tokens", "unknown_rate"]
 SAMPLING_SETTINGS = [name for name in GenerationConfig.model_fields if name not in ("prompts", "seed")]
 
 
 @dataclass(frozen=True)
 class HeldOutScore:
-    """Scores on the test split of the model's own corpus. They are None if they are unknown here."""
+    """The scores on the test split of the model's own corpus. A score is None if this machine does not know it."""
 
     perplexity: float | None = None
     bits_per_byte: float | None = None
@@ -70,7 +70,8 @@ class Model:
         """
         given = checked_texts(texts)
         remaining, tables = iter(given), []
-        while shard := list(islice(remaining, SHARD_DOCUMENTS)):  # The texts are divided as in `rnnlm score`.
+        # The texts are divided in the same way as by `rnnlm score`.
+        while shard := list(islice(remaining, SHARD_DOCUMENTS)):
             tables.append(self._scores([with_line_end(readable(text)) for text in shard]))
         scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
         scores.insert(0, "text", pd.Series(given, dtype=object))
@@ -124,7 +125,7 @@ class Model:
         return pd.DataFrame(steps).drop(columns="state", errors="ignore")
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens that the model must predict. Their number is the one that `score` returns.
+        """Return the tokens that the model must predict. Their number equals `tokens` in the result of score().
 
         <eos> ends a line, and <unk> is a word that is not in the vocabulary.
         """
@@ -144,7 +145,7 @@ class Model:
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """Model, tokenizer, corpus and scores in a few words each."""
+        """Short descriptions of the model, its tokenizer, its corpus and its scores."""
         model, tokenizer = self._model, self._tokenizer
         corpus = (read_json(self.folder / "rnnlm.json") or {}).get("corpus_name")
         facts = {
@@ -172,9 +173,9 @@ class Model:
 
 
 def open_model(home: Home, wanted: str | None) -> Model:
-    """Open the version of a model to which model_lookup.full_reference() refers now.
+    """Return the model to which `wanted` refers now; see model_lookup.full_reference().
 
-    Raise ModelError if there is none.
+    Raise ModelError if there is no such model.
     """
     reference = full_reference(home, wanted)
     folder = model_folder(home, reference)
@@ -200,9 +201,9 @@ def shape(model: "LanguageModel") -> str:
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Return the texts as a list; a single string becomes a list.
+    """Return the texts as a list. A single string becomes a list.
 
-    Raise TextError, which names the position, otherwise.
+    If a value is not a string, raise a TextError that names its position.
     """
     if isinstance(texts, str):
         return [texts]
@@ -222,10 +223,10 @@ def strings(texts: Iterable[Any]) -> Iterator[str]:
 
 
 def readable(text: str) -> str:
-    """Return the text with characters that UTF-8 cannot encode replaced."""
+    """Return the text, in which characters that UTF-8 cannot encode are replaced."""
     return LONE_SURROGATE.sub("\ufffd", text)
 
 
 def shown(text: Any) -> str:
-    """Return at most 40 characters of the text."""
+    """Return at most 40 characters of the text for a message."""
     return f"{text!r:.40}"

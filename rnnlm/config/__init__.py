@@ -1,8 +1,8 @@
 """The configuration of the whole pipeline. It has one frozen section per stage, and is the only parameter of the flows.
 
-`PipelineConfig()` describes what `rnnlm run` and the nightly deployment do; presets (presets/) contain differences from
-it. Options of single commands are defined next to their code: probes, evaluation/ngram,
-evaluation/test_time_adaptation, scoring and serving have their own configuration modules.
+`PipelineConfig()` describes what `rnnlm run` and the nightly deployment do. A preset (presets/) contains its
+differences from this configuration. Options of single commands are defined next to their code: probes,
+evaluation/ngram, evaluation/test_time_adaptation, scoring and serving have their own configuration modules.
 """
 
 from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP

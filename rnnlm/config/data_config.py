@@ -182,7 +182,10 @@ DRIFT = "if the distance between the character frequencies of this text and the 
 
 
 class GatesConfig(Section):
-    """Checks before training. Above *_warn_at a check warns. Above *_stop_at the run ends, and the champion is kept."""
+    """Checks before training. If a measure exceeds *_warn_at, the check warns.
+
+    If it exceeds *_stop_at, the run ends, and the champion is kept.
+    """
 
     shrinkage_warn_at: float | None = warn_at(0.1, SHRINKAGE)
     shrinkage_stop_at: float | None = stop_at(0.5, SHRINKAGE)

@@ -6,7 +6,7 @@ from rnnlm.config.section import Section, setting
 
 
 class EngineConfig(Section):
-    """Settings of a section whose work is divided into pieces. They do not change the results."""
+    """Settings of a section whose work is divided into independent pieces. They do not change the results."""
 
     engine: Literal["local", "ray"] = setting(
         "local",

@@ -1,10 +1,8 @@
-"""All kinds of models: the classes of their layers, and what is known without importing torch.
-
-Copied into every bundle.
+"""All kinds of models, with the classes of their layers and the properties that are known without importing torch.
 
 A new kind needs a line in KINDS and a module with its layer. A custom layer needs no line, because `model.kind` may be
 the name of a class in any importable module, as `package.module:Class`. The class is a Cell (cell.py) whose constructor
-takes the sizes of its input and of its output.
+takes the sizes of its input and of its output. The module is copied into every bundle.
 """
 
 import re
@@ -23,10 +21,10 @@ class Kind(NamedTuple):
     name: str  # The name that is shown to people.
     cell: str
     settings: tuple[str, ...] = ()
-    # True if it has weights that multiply its state, to which recurrent dropout applies.
+    # True if the layer has weights that multiply its state. Recurrent dropout applies to these weights.
     has_recurrent_matrix: bool = False
     may_be_residual: bool = False  # True if the stack can add a layer's output to its input (stack.py).
-    # hidden_size must be a multiple of this times the number of heads. 0 means that there are no heads.
+    # hidden_size must be a multiple of this number times the number of heads. 0 means that there are no heads.
     units_per_head: int = 0
     is_trained: bool = True
 
@@ -52,13 +50,13 @@ KINDS = {
     "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
 }
 NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
-MEMBERS = "members"  # The entry in an ensemble's config.json (ensemble.py) with the configurations of its networks.
-OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # The form is package.module:Class.
+MEMBERS = "members"  # The key in an ensemble's config.json (ensemble.py) with the configurations of its networks.
+OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # The name of a custom layer, in the form package.module:Class.
 OWN_MODULES = "own_cells"  # The folder of a bundle, next to this package's folder, with the modules of custom layers.
 
 
 def kind_of(name: str) -> Kind:
-    """Return the kind with this name. Raise ValueError if there is none."""
+    """Return the kind with this name. Raise ValueError if there is no such kind."""
     if OWN_KIND.fullmatch(name):
         return Kind(name.partition(":")[2], name, has_recurrent_matrix=True)
     if name not in KINDS:
@@ -76,11 +74,11 @@ def cell_class(kind: Kind) -> Any:
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
         return getattr(import_module(f"{root}.models{module}"), name)
-    if root != "rnnlm":  # This is a copy in a bundle.
+    if root != "rnnlm":  # The package has another name if it is a copy in a bundle.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
         raise ImportError(f"the module of {kind.cell} has not been imported here")
-    # getattr is not used, because a module may import other modules when an attribute is read.
+    # getattr is not used, because a module may import other modules when one of its attributes is read.
     if name not in vars(sys.modules[module]):
         raise AttributeError(f"module {module} has no {name}")
     return vars(sys.modules[module])[name]

@@ -8,14 +8,14 @@ from rnnlm.config.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.config.section import Section, setting
 from rnnlm.errors import close_to
 
-ModelKind = Literal[  # This repeats NETWORKS for type checkers.
+ModelKind = Literal[  # The names in NETWORKS, repeated because type checkers need literals.
     "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
 ]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]
 DEFAULT_UNITS = 256
-ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # Other kinds do not accept these settings.
+ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # Settings that only an Elman network accepts.
 
 
 class ModelConfig(Section):

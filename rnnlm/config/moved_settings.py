@@ -1,4 +1,7 @@
-"""Dotted paths of settings: conversion from and to nested dictionaries, and upgrade of moved or removed fields."""
+"""The dotted paths of settings.
+
+They are converted from and to nested dictionaries, and fields that were moved or removed are upgraded.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +40,7 @@ MOVED = {  # The former and the present path of each moved field.
     "training.reader_processes": "training.feed.reader_processes",
     "training.resident_tokens": "training.feed.resident_tokens",
 }
-REMOVED_SETTINGS = ("training.cuda_graphs",)  # What these settings selected is now selected automatically.
+REMOVED_SETTINGS = ("training.cuda_graphs",)  # Removed settings. rnnlm now decides automatically what they selected.
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -64,7 +67,7 @@ def upgrade(values: Any) -> Any:
     """Return a nested configuration of an older version with moved fields at their present path, without removed ones.
 
     Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
-    path is used. Anything except a dictionary is returned unchanged.
+    path is used. A value that is not a dictionary is returned unchanged.
     """
     if not isinstance(values, dict):
         return values
@@ -75,5 +78,8 @@ def upgrade(values: Any) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """Return True for a plain value. training.loss, .schedule and .averaging were fields and are now sections."""
+    """Return True for a value that is not a section.
+
+    training.loss, .schedule and .averaging were plain values and are now sections.
+    """
     return isinstance(value, str | int | float | None)

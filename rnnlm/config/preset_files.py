@@ -1,4 +1,4 @@
-"""Presets, which are YAML files in presets/ or in an extension's folder of this name.
+"""Presets, which are YAML files in the folder presets/ of the package or of an extension.
 
 The file name is the preset's name.
 
@@ -27,7 +27,7 @@ def preset_files() -> dict[str, Path]:
 
 @cache
 def read_preset(name: str) -> dict[str, Any]:
-    """Return the settings of a preset as nested sections. They include its own name, unless it is `default`."""
+    """Return the settings of a preset as nested sections. They include the preset's name, unless it is `default`."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     values = yaml.load(preset_files()[name].read_text(encoding="utf-8"), loader) or {}
     base = read_preset(values["preset"]) if "preset" in values else {}

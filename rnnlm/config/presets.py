@@ -37,7 +37,7 @@ def build_config(
     """Return the configuration with the preset, a YAML file, settings in Python and `--set` overrides applied in order.
 
     The preset is that of the argument, else that of the file, else the default. `settings` is an argument for
-    settings_by_path(). Raise ConfigError, which names the wrong field.
+    settings_by_path(). If a field is wrong, raise a ConfigError that names it.
     """
     given = settings_by_path(settings or {}) | dict(map(parse_override, overrides))
     chosen = (settings_of(file) if file else {}) | given
@@ -63,7 +63,7 @@ def preset_settings(name: str) -> dict[str, Any]:
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values without the preset's size and length if the user has chosen minutes, which then determine both.
 
-    All values are kept if there is nothing to determine, because a length or an initial model was chosen as well.
+    All values are kept if the minutes determine nothing, because the user has chosen a length or an initial model, too.
     """
     lengths = ("training.epochs", "training.maximum_tokens")
     is_closed = any(chosen.get(path) is not None for path in lengths)
@@ -79,7 +79,7 @@ def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict
 
     A form shows, for each field, the value of the deployment or else the default, and submits all fields. The user has
     only chosen the fields that differ from what the form showed. In the same way, the deployment has only chosen the
-    fields that differ from its own preset.
+    fields that differ from the deployment's preset.
     """
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     deployed_flat, given_flat = flatten(deployed), flatten(given)
@@ -99,14 +99,14 @@ def with_choices(
     promote: str | None = None,
     minutes: float | None = None,
 ) -> PipelineConfig:
-    """Apply the few choices of a form to a whole configuration. Empty choices change nothing.
+    """Return the configuration with the few choices of a form. Empty choices change nothing.
 
-    `settings` are lines in the form of `--set`. Raise ConfigError, which names the wrong line.
+    `settings` are lines in the form of `--set`. If a line is wrong, raise a ConfigError that names it.
     """
     values = config.model_dump(mode="json", exclude_defaults=True)
     if preset not in ("", config.preset):
         values = change_preset(values, {"preset": preset})
-    # The dump hides passwords, so the source is copied separately.
+    # The source is copied separately, because model_dump() hides passwords.
     chosen: dict[str, Any] = {"corpus.source": config.corpus.source}
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
@@ -174,7 +174,7 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that are given in Python by dotted path.
+    """Return the settings that are given in Python, by dotted path.
 
     The keys may be short names (minutes), dotted paths, or sections with their fields. A string is read as after
     `--set`.
@@ -197,14 +197,14 @@ def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
 def type_of_setting(path: str, said: str) -> Any:
     """Return the type of the field at a dotted path.
 
-    Raise ConfigError if there is none. `said` is the way in which the user has written the setting.
+    Raise ConfigError if there is no such field. `said` is the way in which the user has written the setting.
     """
     names = path.split(".")
     annotation: Any = PipelineConfig
     for depth, name in enumerate(names):
         if not is_section(annotation):
             raise ConfigError(f"{said}: {'.'.join(names[:depth])} is a field, not a section")
-        # The other two fields have options of their own.
+        # `force` and `preset` are left out, because they have command-line options of their own.
         fields = [field for field in annotation.model_fields if field not in ("force", "preset")]
         if name not in fields:
             if path in MOVED:
@@ -222,7 +222,7 @@ def type_of_setting(path: str, said: str) -> Any:
 
 
 def suggested_paths(name: str) -> str:
-    """Return a text such as `model.hidden_size or …` with settings of this or a similar name, or ""."""
+    """Return a text such as `model.hidden_size or …` with the settings whose name is `name` or similar, or ""."""
     paths = [path for path in flatten(PipelineConfig().model_dump()) if "." in path]
     last = {path.rpartition(".")[2] for path in paths}
     named = [name] if name in last else difflib.get_close_matches(name, last, n=1)

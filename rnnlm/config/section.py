@@ -16,12 +16,12 @@ class Section(BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
 
-    # Removed fields with their defaults, which are still part of keys.
+    # Removed fields with their defaults. They are still part of the keys of outputs, which therefore keep their names.
     former_fields: ClassVar[dict[str, JsonValue]] = {}
-    changeable: ClassVar[tuple[str, ...]] = ()  # Fields that may change when an unfinished run is resumed.
+    changeable: ClassVar[tuple[str, ...]] = ()  # The fields that may change when an unfinished run is resumed.
 
     def resolved(self) -> Self:
-        """Return the section with values in place of nulls that are determined by other fields."""
+        """Return the section with nulls replaced by the values that other fields determine."""
         return self
 
     def check_with(self, whole: Any) -> None:
@@ -32,7 +32,7 @@ class Section(BaseModel):
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return names and values for the pages about a run.
+        """Return the names and values to show on the pages about a run.
 
         A section may return none if its values are the defaults.
         """
@@ -47,7 +47,7 @@ class Section(BaseModel):
 
     @classmethod
     def of(cls, parent: "Section") -> Self:
-        """Return the section of this class among the fields of another section."""
+        """Return the section of this class that is a field of `parent`."""
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
@@ -61,8 +61,9 @@ class Section(BaseModel):
 def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
     """Decorate the class of a section in order to add the sections of extensions to it.
 
-    `path` is that of the section in the whole configuration. pydantic and users see the added fields as ordinary ones.
-    Python code reads one by `TeacherConfig.of(config.training)`, because the static types do not contain it.
+    `path` is the section's path in the whole configuration. pydantic and users see the added fields as ordinary ones.
+    Python code reads an added section by `TeacherConfig.of(config.training)`, because the static types do not contain
+    it.
     """
 
     def extended(kind: type[S]) -> type[S]:
@@ -86,8 +87,8 @@ def setting(
     """Return a pydantic Field for a setting.
 
     If `changes_results` is false, the field cannot change the result of its stage. If `added_later` is true, the
-    default corresponds to the behaviour before the field existed. At its default, such a field is not part of any key,
-    so that older outputs keep their names.
+    default gives the same results as before the field existed. At its default, such a field is not part of any key, so
+    that older outputs keep their names.
     """
     extra: dict[str, JsonValue] = {"changes_results": changes_results}
     if added_later:
@@ -100,12 +101,12 @@ def changes_results(field: FieldInfo) -> bool:
 
 
 def fact_of(field: FieldInfo, name: str) -> Any:
-    """Return a value that setting() has stored with the field, or None if there is none."""
+    """Return a value that setting() has stored with the field under `name`, or None if there is no such value."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def result_settings(section: Section) -> dict[str, Any]:
-    """Return the section as JSON values, from which stages compute their keys.
+    """Return the section as JSON values, from which stages compute the keys of their outputs.
 
     Fields that cannot change a result are omitted, and so are fields that were added later and have their default.
     """

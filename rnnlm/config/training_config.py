@@ -52,10 +52,10 @@ class OptimizerConfig(Section):
     def peak_rate(self, kind: str, hidden_size: int) -> float:
         """Return the learning rate for a model.
 
-        The inputs of a wide tanh unit add up. At the learning rate for 256 units, many of 1,024 units saturate and do
-        not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for hidden matrices
-        under Adam. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below
-        1.
+        The inputs of a wide tanh unit add up. At the learning rate for 256 units, many units of a layer of 1,024
+        saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for
+        hidden matrices under Adam. Here the embedding has the same rate, and would then learn too slowly. Hence the
+        exponent is below 1.
         """
         if self.learning_rate is not None:
             return self.learning_rate
@@ -118,7 +118,7 @@ class AveragingConfig(Section):
 
 
 class ValidationConfig(Section):
-    """Validation during training, evenly spaced; the last one is at the end."""
+    """Validation during training. Validations are evenly spaced, and the last one is at the end."""
 
     evaluations: PositiveInt = setting(3, "Number of validations.")
     tokens: PositiveInt | None = setting(
@@ -164,7 +164,7 @@ class FeedConfig(Section):
 
 
 class WarmStartConfig(Section):
-    """The learning rate and length of a run that starts from another model, in place of those of a new model."""
+    """The learning rate and length of a run that starts from another model. They replace those of a new model."""
 
     learning_rate: PositiveFloat | None = setting(
         None, "Peak learning rate. If null, it is chosen as for training.optimizer.learning_rate=null."
@@ -177,7 +177,7 @@ class WarmStartConfig(Section):
 
 @with_added_sections("training")
 class TrainingConfig(Section):
-    former_fields = {"cuda_graphs": False}  # The steps of a GPU are now always captured.
+    former_fields = {"cuda_graphs": False}  # The steps of a GPU are now always captured as CUDA graphs.
 
     start_from: str = setting(
         "nothing",
@@ -194,7 +194,9 @@ class TrainingConfig(Section):
         "of this machine. If units, dropout, precision and learning rate are null, they are chosen to suit this "
         "number. "
         f"If minutes is null, training has {DEFAULT_EPOCHS} epochs.",
-        changes_results=False,  # The settings that are chosen for the minutes do change results.
+        # The minutes only affect results through the settings that are chosen for them, and these settings do change
+        # results.
+        changes_results=False,
     )
     epochs: PositiveInt | None = setting(
         None, f"Number of passes over the training split. If null, it is chosen for minutes, else {DEFAULT_EPOCHS}."
@@ -238,12 +240,12 @@ class TrainingConfig(Section):
 
     @property
     def epoch_count(self) -> int:
-        """The number of epochs, or its default."""
+        """The configured number of epochs, or the default number."""
         return DEFAULT_EPOCHS if self.epochs is None else self.epochs
 
     @property
     def product_precision(self) -> Precision:
-        """The precision, or its default."""
+        """The configured precision, or the default one."""
         return self.precision or "float32"
 
     def resolved(self) -> Self:
@@ -267,7 +269,7 @@ class TrainingConfig(Section):
     def check_patience(self) -> "TrainingConfig":
         """Raise ValueError if there are too few validations to exhaust a patience.
 
-        The first one is always the best so far.
+        The first validation is always the best so far, so one more validation than the patience is needed.
         """
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,

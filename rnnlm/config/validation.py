@@ -10,8 +10,8 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
-PROBLEMS_SHOWN = 2  # The number of problems that are shown. The last line tells how many others there are.
-MESSAGES = {  # What is expected, by pydantic's type of error.
+PROBLEMS_SHOWN = 2  # The largest number of problems that are shown. The last line says how many others there are.
+MESSAGES = {  # Texts for pydantic's types of errors, which say what is expected.
     "missing": "is required",
     "extra_forbidden": "there is no such field",
     "greater_than_equal": "expected at least {ge:,}",
@@ -72,7 +72,10 @@ def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], 
 
 
 def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
-    """Return the field at a path through sections, or None if there is none, for instance for an item of a list."""
+    """Return the field at a path through sections.
+
+    Return None if there is no field at the path, for instance for an item of a list.
+    """
     field = None
     for name in path:
         section: Any = model if field is None else field.annotation
@@ -88,7 +91,7 @@ def bounds_text(field: FieldInfo) -> str:
     """Return a text such as `0 to 65,535`, `at least 1` or `above 0`, or "" without bounds."""
     bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
     least, above, most, below = (bounds.get(name) for name in BOUNDS)
-    # The range of the integer type itself is not helpful.
+    # A bound that is only the range of the integer type is not shown, because it does not help users.
     below = None if below is not None and below >= 2**31 else below
     if least is not None and most is not None:
         return f"{least:,} to {most:,}"

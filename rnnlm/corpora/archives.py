@@ -17,7 +17,8 @@ from rnnlm.errors import CorpusError
 
 Member = tuple[str, Unpacked | None]  # The name of a regular file, and its content if it is wanted.
 LINK_TARGET_BYTES = 4096
-MAXIMUM_HEADER_BYTES = 1 << 20  # The limit for long names and pax records, which tarfile reads into memory.
+# The largest size of a header with long names or pax records, which tarfile reads into memory.
+MAXIMUM_HEADER_BYTES = 1 << 20
 HEADER_TYPES = {
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -34,8 +35,9 @@ class ArchiveEntry:
 
     name: str
     kind: Literal["file", "folder", "link", "device"]
-    open: Callable[[], Any]  # It returns the bytes of a file. Call it before the next entry is read.
-    target: str = ""  # The target of a link, relative to the top of the archive.
+    # A function that returns the bytes of the entry. It must be called before the next entry is read.
+    open: Callable[[], Any]
+    target: str = ""  # The target of a link, relative to the top of the archive. It is empty for other entries.
 
 
 def archive_members(
@@ -69,7 +71,7 @@ def archive_members(
 
 
 def distrust(entry: ArchiveEntry) -> str | None:
-    """Return how a name or a link leads outside the archive, or None if it does not.
+    """Return how the entry's name or link leads outside the archive, or None if it does not.
 
     An archive with such a name is malicious. It is refused, although no member is written to disk under its name.
     """
@@ -117,7 +119,7 @@ class StrictMember(tarfile.TarInfo):
 def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
     """Yield the entries in the order of the archive.
 
-    The stream is read to its end, because compressed data ends with a checksum.
+    The stream is read to its end, because compressed data ends with a checksum that must be verified.
     """
     with damage_explained(label, "tar"), tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember) as archive:
         for info in archive:

@@ -12,7 +12,7 @@ INSTALLATION = "made from this installation"
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus of the catalogue, with its location, licence and other facts that users need."""
+    """A corpus of the catalogue, with its location, its licence and other information for users."""
 
     name: str
     location: str  # An http(s) address, the name of a data set on the hub (hf:…), or INSTALLATION.
@@ -20,11 +20,11 @@ class Entry:
     format: str
     splits: str  # The splits that the corpus has, or how they are made.
     size: str
-    advice: str = ""  # The recommended settings.
+    advice: str = ""  # The settings that are recommended for this corpus.
     gutenberg: bool = False  # If true, Project Gutenberg's header and licence are removed.
     # For a generated corpus, this returns everything that its text depends on.
     versions: Callable[[], dict[str, str]] | None = None
-    # For a generated corpus, this writes a file or a folder of splits, and returns facts about the text.
+    # For a generated corpus, this writes a file or a folder of splits, and returns metadata about the text.
     write: Callable[[Path], dict[str, Any]] | None = None
 
 

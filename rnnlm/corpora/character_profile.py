@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK_BYTES = 1 << 20
-SAMPLED_CHUNKS = 64  # A larger text is sampled. Reading 64 MiB takes about 3 s.
-LARGEST_PROFILE = 5_000  # A profile has at most this many characters, the most frequent ones.
+# The number of chunks that are read of a larger text. Together they have 64 MiB, which takes about 3 s.
+SAMPLED_CHUNKS = 64
+LARGEST_PROFILE = 5_000  # The largest number of characters in a profile, which contains the most frequent ones.
 
 Profile = dict[str, int]  # The number of occurrences of each character.
 
@@ -20,9 +21,8 @@ Profile = dict[str, int]  # The number of occurrences of each character.
 def count_characters(text: Path) -> Profile:
     """Count the file's most frequent characters.
 
-    Line ends are not counted, because they depend on the width of the lines.
-
-    A text of more than SAMPLED_CHUNKS chunks is sampled: that many chunks are read, evenly spread over the file.
+    Line ends are not counted, because their number depends on the width of the lines. A text of more than
+    SAMPLED_CHUNKS chunks is sampled: SAMPLED_CHUNKS chunks, evenly spread over the file, are read.
     """
     counts: Counter[str] = Counter()
     for chunk in chunks(text):
@@ -42,7 +42,7 @@ def chunks(text: Path) -> Iterator[str]:
     with text.open("rb") as binary:
         for number in range(SAMPLED_CHUNKS):
             binary.seek(number * size // SAMPLED_CHUNKS)
-            # A chunk may begin or end in the middle of a character.
+            # Errors are ignored, because a chunk may begin or end in the middle of a character.
             yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")
 
 

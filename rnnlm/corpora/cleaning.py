@@ -29,7 +29,8 @@ def clean(text: str, config: CorpusConfig) -> str:
         text = unicodedata.normalize(config.normalization, text)
     if config.lowercase:
         text = text.lower()
-        if config.normalization != "none":  # Lower case may decompose a character: İ becomes two characters.
+        # The text is normalised again, because lower case may decompose a character: İ becomes two characters.
+        if config.normalization != "none":
             text = unicodedata.normalize(config.normalization, text)
     if config.digits is not None:
         replacement = config.digits

@@ -22,27 +22,35 @@ else:
 
 # The number of first bytes by which a file's kind is detected. A tar archive's signature ends at byte 263.
 HEAD_BYTES = 512
-# zipfile unpacks everything that it reads at once if a member is compressed with bzip2 or LZMA.
+# The number of bytes that zipfile reads at once. If a member is compressed with bzip2 or LZMA, zipfile unpacks all of
+# them at once.
 ZIP_READ_AT_ONCE = 4096
-RATIO_FROM_BYTES = 16 << 20  # A shorter text may have any ratio, because a repeated letter compresses very well.
+# The ratio is only checked from this number of unpacked bytes on, because a short text of repeated letters compresses
+# very well.
+RATIO_FROM_BYTES = 16 << 20
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # The format that preceded xz.
+    "lzma": (b"\x5d\x00\x00",),  # The signature of the format that preceded xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
-LARGEST_WINDOW_LOG = 31  # The window that `zstd --long=31` writes. By default libraries refuse windows above 27.
+# The logarithm to base 2 of the largest window, which `zstd --long=31` writes. By default libraries refuse windows
+# above 27.
+LARGEST_WINDOW_LOG = 31
 
 
 class Meter:
     """A counter of the bytes that a file unpacks to.
 
-    It raises CorpusError as soon as they exceed a configured limit.
+    The counter raises CorpusError as soon as the bytes exceed a configured limit.
     """
 
     def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:
-        """Begin to count. `earlier_bytes` is the number of bytes that were unpacked from other files of the source."""
+        """Create the counter for a file of `packed_bytes` bytes.
+
+        `earlier_bytes` is the number of bytes that were unpacked from other files of the source.
+        """
         self.packed_bytes = max(packed_bytes, 1)
         self.config, self.earlier_bytes = config, earlier_bytes
         self.unpacked_bytes = 0
@@ -99,14 +107,14 @@ class Unpacked(io.RawIOBase):
 
 @contextlib.contextmanager
 def damage_explained(label: str, kind: str) -> Iterator[None]:
-    """Turn the many error types that libraries raise for damaged data into CorpusError."""
+    """Turn the many error types that libraries raise for damaged `kind` data into CorpusError."""
     try:
         yield
     except CorpusError:
         raise
     except Exception as error:
         reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-        # The disk or the network file system failed; the data may be intact.
+        # An error with a number comes from the disk or the network file system, so the data may be intact.
         if isinstance(error, OSError) and error.errno:
             raise unreadable(label, error) from error
         if isinstance(error, NotImplementedError):
@@ -123,7 +131,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
-    """Return the file. It is decompressed if its first bytes are those of a known compression."""
+    """Return the file, which is decompressed if its first bytes are those of a known compression."""
     opened = OpenFile(raw, uncompressed_name(name), label, meter)
     kind = compression_of(opened.head)
     if kind is None:
@@ -154,7 +162,7 @@ DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 class ConcatenatedStreams:
-    """A reader of compressed streams that follow each other, with zero bytes between them and after the last one.
+    """A reader of compressed streams that follow each other, with zero bytes between them and after the last stream.
 
     The files of the standard library stop without an error at the zero bytes that xz may add to a stream.
     """

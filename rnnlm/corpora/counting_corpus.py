@@ -1,6 +1,6 @@
-"""A corpus of consecutive numbers, `37 38 39 40 …`.
+"""A generated corpus of consecutive numbers, `37 38 39 40 …`.
 
-It shows whether a model learns a rule, and how long it keeps its state.
+The corpus shows whether a model learns a rule, and how long it keeps its state.
 
 A line starts at a random number and has a random length, so that only the next number is predictable. Training and
 validation lines are short. Test lines are twenty times as long, with numbers that occur in the training lines.
@@ -10,14 +10,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-COUNTING_VERSION = "1"  # Increase the version when the text changes.
+COUNTING_VERSION = "1"  # This version is part of the corpus's key. Increase it when the text changes.
 COUNTING_SEED = 0
 LARGEST = 999
 LINES = {
     "train": (4_000, 2, 12),
     "valid": (200, 2, 12),
     "test": (100, 240, 240),
-}  # For each split, the number of lines, and the lowest and highest number of numbers in a line.
+}  # For each split: the number of lines, the fewest numbers in a line, and the most numbers in a line.
 
 
 def counting_versions() -> dict[str, str]:
@@ -28,7 +28,10 @@ def counting_versions() -> dict[str, str]:
 def write_counting(
     target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
 ) -> dict[str, Any]:
-    """Write a folder with a file per split, and return facts for the corpus record. The bytes are always the same."""
+    """Write a folder with a file per split, and return metadata for the corpus record.
+
+    The bytes are always the same.
+    """
     target.mkdir()
     draw = random.Random(COUNTING_SEED)
     numbers = 0

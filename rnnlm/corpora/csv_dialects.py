@@ -7,11 +7,12 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-MAXIMUM_CELL_CHARACTERS = 64 << 20  # Without a limit, an unclosed quote would read the whole file into memory.
-# The first delimiter is used, unless the first row does not contain it.
+# The largest cell. Without a limit, an unclosed quote would read the whole file into memory.
+MAXIMUM_CELL_CHARACTERS = 64 << 20
+# The possible delimiters of each kind of file. The first delimiter is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
-# If quotes join at least this many lines of a csv file, each of which is a row by itself, the quotes are text. Fewer
-# joined lines may be one cell with several lines.
+# If quotes join at least this many lines of a csv file, and each of the lines is a row by itself, the quotes are
+# ordinary characters. Fewer joined lines may be one cell with several lines.
 LINES_JOINED = 4
 Quoting = Literal["doubled", "backslash", "none"]
 SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # A line before the headings, written for Excel.
@@ -21,7 +22,7 @@ QUOTED: dict[Quoting, str] = {
     "backslash": r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"',
     "none": r"(?!)",
 }
-# A cell with doubled quotes. Only a program that quotes cells writes such a cell.
+# A cell with doubled quotes, which only a program that quotes cells writes.
 DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')
 
 
@@ -36,7 +37,7 @@ class Dialect(NamedTuple):
     quoting: Quoting
 
     def records(self, lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each row as it is in the file, with its line ends, and its cells. Raise csv.Error for a damaged row.
+        """Yield each row, with its line ends as in the file, and its cells. Raise csv.Error for a damaged row.
 
         A blank row has no cells.
         """
@@ -106,15 +107,16 @@ def usual_dialect(kind: str) -> Dialect:
 
 
 def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "auto") -> Dialect:
-    """Return the dialect in which the fewest lines at the beginning of a file are odd.
+    """Return the dialect that fits the lines at the beginning of a file best.
 
-    A line is odd if its row is damaged or has another number of cells than the first row. A table of sentences may
-    contain single quotes, and each of them would join the lines up to the next quote. Hence a tsv file is read as
-    quoted only if a cell or the headings show that it is, and a csv file is read as unquoted if quotes join lines that
-    are rows themselves.
+    This is the dialect with the fewest odd lines. A line is odd if its row is damaged or has another number of cells
+    than the first row. A table of sentences may contain single quotes, and each of them would join the lines up to the
+    next quote. Hence a tsv file is read as quoted only if a cell or the headings show that it is, and a csv file is
+    read as unquoted if quotes join lines that are rows themselves.
 
     Args:
         text: The beginning of the file, with line feeds as line ends.
+        kind: csv or tsv.
         quoting: The configured quoting.
     """
     text = text[:MEASURED_CHARACTERS]
@@ -138,7 +140,7 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
 
 
 def shows_quoting(lines: list[str], delimiter: str) -> bool:
-    """Return True if the headings are quoted, or if a cell has doubled quotes, as only a program that quotes writes."""
+    """Return True if the headings or a cell show that the program which wrote the file quotes cells."""
     if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
         return True
     return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))

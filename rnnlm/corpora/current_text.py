@@ -1,6 +1,6 @@
 """The present text of a source.
 
-It is stored under its digest, with a note, and stored again if the source has changed.
+The text is stored under its digest, with a note about its origin. It is stored again if the source has changed.
 """
 
 import logging
@@ -36,14 +36,14 @@ TEXT_SETTINGS = (
 
 
 def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
-    """Return the note of the source's present text, and True if that text was already stored.
+    """Return the note of the source's present text, and True if this text was already stored.
 
-    The text is obtained if needed.
+    If the text is not stored, it is read or downloaded first.
     """
     key = corpus_key(config, source)
     path = note_path(home, key)
     began = now()
-    # --verify deletes this file, because a file's content may change while its size and time stay the same.
+    # --verify deletes this file, because the content of a source file may change while its size and time stay the same.
     seen = home.verified / f"source-{path.stem}.json"
 
     def known() -> Note | None:
@@ -74,8 +74,8 @@ def renewed_note(
 ) -> tuple[Note, bool]:
     """Ask the source for its text. Return the note of this text, and True if the text was already stored.
 
-    A new text is written and gets a note of its own. If the source reports that the noted text is unchanged, its note
-    is renewed. If the source is unavailable, the noted text is used, with a warning.
+    A new text is written and gets a new note. If the source reports that the noted text is unchanged, the time of the
+    existing note is updated. If the source is unavailable, the noted text is used, with a warning.
     """
     name, known = note_path(home, key).stem, note.version if note else None
     try:
@@ -106,9 +106,9 @@ def renewed_note(
 def store_text(
     home: Home, config: CorpusConfig, source: Source, name: str, known: Metadata | None, force: bool
 ) -> tuple[str, Written, bool]:
-    """Write the text to a temporary folder, and move it to a folder named by its digest unless that folder exists.
+    """Write the text to a temporary folder, and move it to a folder named by its digest unless such a folder exists.
 
-    Return the digest, what was written, and True if the text existed before. Raise whatever Source.write raises.
+    Return the digest, what was written, and True if the text existed before. All errors of Source.write are raised.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
@@ -132,7 +132,7 @@ def store_text(
 def incoming(home: Home, name: str) -> Iterator[Path]:
     """Create an empty temporary folder while holding the lock of its name.
 
-    Folders that killed runs left behind are removed.
+    Folders that were left behind by killed runs are removed.
     """
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)

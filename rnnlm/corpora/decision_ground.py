@@ -9,8 +9,11 @@ from rnnlm.corpora.line_digests import chooses, line_digests
 from rnnlm.corpora.splits import corpus_documents, text_fingerprint
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEW_DOCUMENTS = 200  # If there are fewer documents, the units of a comparison are runs of lines, and at most this many.
-# The standard deviation of a unit's relative difference between two models: the median of benchmarks/decisions.py.
+# If the held-out lines are in fewer documents than this, the bootstrap of a comparison draws runs of lines instead of
+# documents. There are then at most this many runs.
+FEW_DOCUMENTS = 200
+# The standard deviation of the relative difference between two models over the units of the bootstrap. It is the median
+# of benchmarks/decisions.py.
 SPREAD = 0.1
 QUANTILE = 1.645  # The quantile of a one-sided bound at 95 %.
 
@@ -18,7 +21,7 @@ QUANTILE = 1.645  # The quantile of a one-sided bound at 95 %.
 class DecisionGround(Record):
     """The held-out lines on which two models of a text would be compared."""
 
-    documents: int  # The number of documents that contain such lines.
+    documents: int  # The number of documents that contain held-out lines.
     lines: int
 
     @property
@@ -31,9 +34,9 @@ class DecisionGround(Record):
 
     @property
     def detectable(self) -> float:
-        """The approximate smallest relative difference that can be shown.
+        """The approximate smallest relative difference between two models that the lines can show.
 
-        On some texts it is half or twice as large.
+        On some texts, the true value is half or twice as large.
         """
         return QUANTILE * SPREAD / max(1, self.units) ** 0.5
 
@@ -60,6 +63,6 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
             fingerprints[document.sha256] = text_fingerprint(document.data)
     unseen = [digests for key, digests in judging.items() if digests and fingerprints[key] not in trained_documents]
     new = [[digest for digest in digests if digest not in trained_lines] for digests in unseen]
-    if not any(new):  # In a text that repeats itself, whole documents are compared.
+    if not any(new):  # If all lines also occur in the training text, whole documents are compared.
         return DecisionGround(documents=len(unseen), lines=sum(map(len, unseen)))
     return DecisionGround(documents=sum(map(bool, new)), lines=len({digest for digests in new for digest in digests}))

@@ -1,7 +1,4 @@
-"""The interface to readers of documents such as PDF and HTML, in which prose has to be found.
-
-An extension provides it.
-"""
+"""The interface to an extension that reads documents such as PDF and HTML, and finds the prose in them."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -10,17 +7,21 @@ from rnnlm.extension_points import plugged
 
 
 class DocumentError(Exception):
-    """A document cannot be read, for the reason in the message.
+    """An error that gives the reason why a document cannot be read.
 
     The document is reported, and the other files are read.
     """
 
 
 class DocumentReader(Protocol):
-    """A module that reads documents whose suffixes are in split_names.DOCUMENT_SUFFIXES."""
+    """The functions and constants of a module that reads documents.
+
+    The suffixes of documents are in split_names.DOCUMENT_SUFFIXES.
+    """
 
     MAXIMUM_BYTES: dict[str, int]  # The size of the largest document that is read, for each kind.
-    # The kinds that are read from bytes. Other kinds are decoded first.
+    # For each kind that is read from bytes, a function that returns the prose. Documents of other kinds are decoded to
+    # text first.
     BINARY_KINDS: dict[str, Callable[[bytes], str]]
 
     def declared_charset(self, head: bytes) -> str | None:
@@ -33,7 +34,10 @@ class DocumentReader(Protocol):
         """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the versions of the libraries that the prose of these files depends on, "" for a missing one."""
+        """Return the versions of the libraries on which the prose of these files depends.
+
+        A missing library has the version "".
+        """
 
 
 def document_reader() -> DocumentReader:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 class StoredText(CorpusConfig):
     """The settings of a corpus whose text is known by its digest.
 
-    The stored text is used, even if its source has changed.
+    The stored text is used, even if its source has changed since.
     """
 
     text_digest: str
@@ -67,7 +67,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
-    """Raise CorpusError for a source that cannot be read, before any process is started for it.
+    """Raise CorpusError for a source that cannot be read, before any process is started for the run.
 
     The beginning of files is read. If `home` is given, the hub is asked for a data set that is not stored there.
     """
@@ -100,7 +100,7 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, skipped: bool) -> CorpusRecord:
-    """Return the record of a corpus with a note. `skipped` is true if its text was already stored."""
+    """Return the record of the corpus that `note` describes. `skipped` is true if its text was already stored."""
     return stored_text(home, config, note.digest).model_copy(
         update={
             "before": note.before,
@@ -112,7 +112,7 @@ def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, 
 
 
 def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
-    """Return the record of the text with this digest. The text must be stored in the home."""
+    """Return the record of the text with this digest. The text must be stored in the rnnlm home."""
     folder = inside(home.corpora, digest[:16])
     about = read_json(folder / "corpus.json")
     for file_name in about["files"].values():
@@ -133,7 +133,7 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 
 
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
-    """Return the text with the configured digest from the home, from the shared storage or from its source.
+    """Return the text with the configured digest from the rnnlm home, from the shared storage or from its source.
 
     Raise CorpusError if the stored text is damaged, or if the source has another text by now.
     """

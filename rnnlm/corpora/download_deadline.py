@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """The time at which all attempts to download a file must end."""
+    """The time by which all attempts to download a file must have ended."""
 
     def __init__(self, label: str, maximum_seconds: float) -> None:
-        """Begin to count the time. `maximum_seconds` is inf if there is no limit."""
+        """Start the clock. `maximum_seconds` is inf if there is no limit."""
         self.label, self.maximum_seconds = label, maximum_seconds
         self.end = time.monotonic() + maximum_seconds
-        self.abandoned = threading.Event()  # It is set when nothing waits for the download any longer.
+        self.abandoned = threading.Event()  # The event is set when nothing waits for the download any longer.
 
     @property
     def remaining_seconds(self) -> float:
@@ -37,10 +37,10 @@ class Deadline:
     def enforce(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, which runs in a thread.
 
-        At the end of the time, raise FetchError and abandon the thread.
+        When the time is over, raise FetchError and abandon the thread.
 
-        The time limit of a socket only applies to a single read. `work` must call check() before it writes, so that an
-        abandoned thread writes nothing.
+        The time limit of a socket only applies to a single read, so it does not limit a whole download. `work` must
+        call check() before it writes, so that an abandoned thread writes nothing.
         """
         future: Future[T] = Future()
 

@@ -1,10 +1,10 @@
-"""Detection of the encoding of text that is not UTF-8: the encoding in which the text's words are words of a language.
+"""Detection of the encoding of text that is not UTF-8.
 
-Each candidate decodes the words that have other bytes than ASCII. Their letters are compared with the letters of the
-languages that are written in this encoding. For instance, é, è and à are three frequent letters of French in cp1252,
-but é, č and ŕ in cp1250, which no language uses together. Frequent short words of a language are evidence for it.
-Chinese, Japanese and Korean are detected by characters that are frequent in them. `benchmarks/encodings.py` prints the
-error rates.
+It is the encoding in which the text's words are words of a language. Each candidate decodes the words that have other
+bytes than ASCII. Their letters are compared with the letters of the languages that are written in this encoding. For
+instance, é, è and à are three frequent letters of French in cp1252. In cp1250 the same bytes are é, č and ŕ, which no
+language uses together. Frequent short words of a language are evidence for this language. Chinese, Japanese and Korean
+are detected by characters that are frequent in them. `benchmarks/encodings.py` prints the error rates.
 """
 
 import math
@@ -14,17 +14,17 @@ from functools import cache
 from typing import NamedTuple
 
 COMPARED_WORDS = 400
-# Logarithms of probabilities: of a letter that the language does not use, of a character in a place where none like it
-# occurs, of an unassigned code, and of a sign such as a dash.
+# Logarithms of probabilities: of a letter that the language does not use, of a character in a place where no similar
+# character occurs, of an unassigned code, and of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
 APOSTROPHE = math.log(0.2)
-# If the mean over the characters is below this, the text is in no language that is known here.
+# If the mean log-probability of the characters is below this, the text is in no language that this module knows.
 LEAST_MEAN = math.log(0.006)
-# In a text with at least 5 bytes per byte beyond ASCII, letters of another alphabet are unlikely. The second number is
-# subtracted for them.
+# If fewer than one byte in MOSTLY_ASCII is beyond ASCII, letters of an alphabet other than Latin are unlikely.
+# OTHER_ALPHABET is then subtracted from the summed log-probability of encodings with such an alphabet.
 MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0
-LENIENCE = 1.0  # A tolerance for a few odd characters in a short text.
-# The bonus for each frequent short word of the language, and the largest sum of these bonuses.
+LENIENCE = 1.0  # The tolerance, as a summed log-probability, for a few odd characters in a short text.
+# The log-probability that each frequent short word of the language adds, and the largest sum that these words add.
 SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
 ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
@@ -32,13 +32,13 @@ CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
 MOST_CONTROLS = 0.02  # Data with a larger proportion of control characters is not text in these encodings.
 SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
 SIGNS_WITHIN_WORDS = set("’·\xad")
-THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Signs above or below a letter.
-LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # Single letters that are words.
+THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Signs that stand above or below a letter.
+LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # Single letters that are words in some language.
 
 
 class Language(NamedTuple):
-    letters: str  # The letters that are not ASCII, by decreasing frequency.
-    words: str = ""  # Frequent short words in ASCII.
+    letters: str  # The letters of the language that are not ASCII, by decreasing frequency.
+    words: str = ""  # Frequent short words of the language in ASCII.
 
 
 WESTERN = (
@@ -87,10 +87,10 @@ GREEK = Language("αοιετσνηυρπκμλςάίέόήδγωχθφύβώξζ
 
 class Charset(NamedTuple):
     languages: tuple[Language, ...]
-    rarity: float = 0.0  # The penalty of the encoding: the logarithm of how much rarer it is than cp1252.
+    rarity: float = 0.0  # How much rarer the encoding is than cp1252, as a log-probability.
 
 
-CHARSETS = {  # If two candidates are equally probable, the first one is chosen.
+CHARSETS = {  # The first of two equally probable candidates is chosen.
     "cp1252": Charset(WESTERN),
     "cp1250": Charset(CENTRAL, 0.5),
     "cp1251": Charset(CYRILLIC, 0.5),
@@ -122,15 +122,16 @@ FREQUENT = {
     "euc_jp": (0xB0, 0xCF, 0xA1, 2_965),
 }
 JAPANESE = ("cp932", "euc_jp")
-EAST_ASIAN_BYTES = 8 << 10  # The size of the sample in bytes.
+# The number of bytes in which frequent characters of Chinese, Japanese and Korean are counted.
+EAST_ASIAN_BYTES = 8 << 10
 KANA, RARE_CHARACTER, EAST_ASIAN_SIGN = math.log(1 / 50), math.log(1e-5), math.log(1 / 50)
-# The characters of a text are on average more frequent than the mean of all frequent characters. This exponent of
-# The frequent characters occur in a text on average e^1.2 times as often as if all of them were equally frequent.
+# The mean log-probability of the frequent characters in a text exceeds that of equally frequent characters by about
+# this number.
 ZIPF = 1.2
 
 
 def language_encoding(data: bytes) -> str | None:
-    """Return the encoding, by its Python name, in which the bytes are text of a language, or None."""
+    """Return the encoding, by its Python name, in which the bytes are text of a known language, or None."""
     if len(CONTROL.findall(data)) > MOST_CONTROLS * len(data) or data.isascii():
         return None
     words = b"\n".join(word for word, _ in Counter(NON_ASCII_WORD.findall(data)).most_common(COMPARED_WORDS))
@@ -141,7 +142,7 @@ def language_encoding(data: bytes) -> str | None:
     scores = {name: score(words.decode(name, "replace"), charset, short) for name, charset in CHARSETS.items()}
     means = {name: total / count for name, total in scores.items()}
     means |= {name: east_asian_score(sample, name) / bytes_beyond_ascii(sample) for name in FREQUENT}
-    # In such a text a letter of another alphabet is less likely.
+    # In a text of mostly ASCII, letters of an alphabet other than Latin are less likely.
     if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):
         latin = {name for name, charset in CHARSETS.items() if is_latin(charset.languages[0].letters[0])}
         means |= {name: mean - OTHER_ALPHABET / count for name, mean in means.items() if name not in latin}
@@ -195,7 +196,7 @@ def is_latin(letter: str) -> bool:
 
 @cache
 def shares_of(letters: str) -> dict[str, float]:
-    """Return the logarithm of the relative frequency of each letter, by its rank."""
+    """Return the logarithm of the estimated relative frequency of each letter, which depends on its rank."""
     weights = [1 / (rank + 2) for rank in range(len(letters))]
     return {letter: math.log(weight / sum(weights)) for letter, weight in zip(letters, weights, strict=True)}
 

@@ -40,24 +40,24 @@ OTHER_SPLIT = "other names tell a split and this does not; rename it"
 class Text:
     """The text of a file or archive member. It is read lazily."""
 
-    role: str  # The name of a split, or "text" if the name stands for no split.
+    role: str  # The name of a split, or "text" if the file's name does not name a split.
     label: str
     pieces: Iterator[str]
-    kind: str  # "text", a kind of table or a kind of document.
+    kind: str  # "text", or the kind of a table or a document.
     encoding: str
 
     @property
     def rows(self) -> bool:
-        """True if each piece is a row of a table."""
+        """True if each piece of the text is a row of a table."""
         return self.kind in TABLE_SUFFIXES.values()
 
 
-# Each file with its wanted members and their roles. The name "" stands for the file itself.
+# Each file with its wanted members and their roles. The key "" means that the file is read itself.
 FilePlan = list[tuple[SourceFile, dict[str, str]]]
 
 
 class TextReader:
-    """A reader of the text in the files of one source, with a report of everything that it leaves out."""
+    """A reader of the text in the files of one source, with a report of everything that is left out."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class TextReader:
         return [member for member, _ in self.opener.members(file, ())]
 
     def readable_text(self, role: str, opened: OpenFile, alone: bool) -> Text | None:
-        """Return the text. If it cannot be read, add it to the report and return None.
+        """Return the text. If it cannot be read, add this problem to the report and return None.
 
         `alone` is true if the source has no other text.
         """
@@ -169,7 +169,7 @@ class TextReader:
     def text(self, role: str, opened: OpenFile) -> Text:
         """Return the text in its format. Raise DocumentError if a document cannot be read.
 
-        A document is read as a whole by this call, and any other text later.
+        A document is read as a whole by this call. Any other text is read later, piece by piece.
         """
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
@@ -179,7 +179,7 @@ class TextReader:
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])
-            # The file has no byte-order mark, so the page may declare its encoding.
+            # The file has no byte-order mark, but the page may declare its encoding.
             if kind == "html" and encoding == self.config.encoding:
                 encoding = reader.declared_charset(data[:4096]) or encoding
             markup = ""

@@ -6,17 +6,18 @@ from typing import Literal
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFFIXES, suffix_of
 
-# The signature includes the first byte of every first header, because ordinary text may begin with PAR1.
+# The signature of Parquet files and the first byte of every first header. Without this byte, ordinary text that begins
+# with PAR1 would match.
 PARQUET_MARK = b"PAR1\x15"
 TAR_MARK = slice(257, 262)
 # The possessive group (?>…) avoids backtracking, because a page may begin with many comments.
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
-# Text has no such byte near its beginning. Without this test, a text that begins with "ORC" would be taken for an ORC
-# file.
+# Bytes that do not occur near the beginning of text. Without this test, a text that begins with "ORC" would be taken
+# for an ORC file.
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-BINARY_FORMATS = (  # The offset of the signature, the signature, and what to do with such a file.
+BINARY_FORMATS = (  # The offset of the signature, the signature, and advice about such a file.
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -47,8 +48,11 @@ MARKUP_FORMATS = (
 
 
 def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
-    """Return whether the file is a tar or a zip by its first bytes. A tar older than 1988 is recognised by its name."""
-    if suffix_of(name) in DOCUMENT_SUFFIXES:  # Some document formats are zip files.
+    """Return "tar" or "zip" if the first bytes show that the file is such an archive, otherwise None.
+
+    A tar in the format from before 1988 is recognised by its name.
+    """
+    if suffix_of(name) in DOCUMENT_SUFFIXES:  # Some document formats are zip files, but are not read as archives.
         return None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
@@ -73,7 +77,7 @@ def detect_format(head: bytes, name: str) -> str:
     if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
         if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
             raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
-        return "html"  # A saved page may have any suffix.
-    if not suffix and JSON_BEGINNING.match(head):  # Part files of Spark have no suffix.
+        return "html"  # The suffix is not checked, because a saved page may have any suffix.
+    if not suffix and JSON_BEGINNING.match(head):  # The part files that Spark writes have no suffix.
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

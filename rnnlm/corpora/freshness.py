@@ -1,4 +1,4 @@
-"""Notes about obtained corpora, which determine when to ask a server or hub for changes."""
+"""Notes about texts that were read or downloaded. They determine when a server or hub is asked for changes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,14 +15,14 @@ AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class Note(Record):
-    """A note about an obtained corpus. Times are in ISO 8601 and UTC."""
+    """A note about a text that was read or downloaded. Times are in ISO 8601 and UTC."""
 
     key: Metadata  # Everything that the stored text depends on.
     digest: str  # The digest of the corpus.
     version: Metadata | None  # The version of a remote text.
-    obtained: str  # The time when this text was first obtained.
+    obtained: str  # The time when this text was first read or downloaded.
     checked: str  # The time when the server or hub last answered.
-    problem: str = ""  # The reason why the last check failed.
+    problem: str = ""  # The reason why the last check failed, or "" if it did not fail.
     left_out: tuple[LeftOut, ...]  # The files that could not be read.
     # The digest of the source and the settings, which all texts of a growing source share. It is empty in notes of
     # rnnlm 0.3.
@@ -35,7 +35,7 @@ def now() -> str:
 
 
 def read_note(home: Home, path: Path) -> Note | None:
-    """Return the note, or None if the note or its corpus is incomplete."""
+    """Return the note, or None if the note or its corpus is missing or incomplete."""
     found = note_and_folder(home, path)
     if found is None:
         return None
@@ -54,7 +54,7 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 
 
 def latest_note(home: Home, place: str) -> Note | None:
-    """Return the note of the last text of a source, or None if none is known. `place` identifies the source."""
+    """Return the note of the last text of a source, or None if no text is known. `place` identifies the source."""
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]
     return max(notes, key=lambda note: note.obtained, default=None)
@@ -91,7 +91,8 @@ def stored_name(path: Path) -> str:
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:
     """Return True if the source need not be asked for changes.
 
-    This is so if the text cannot change, if it was checked since `began`, or if it may be as old as it is.
+    This is so if the text cannot change, if it was checked since `began`, or if the last check is not older than
+    config.refresh allows.
     """
     if not source.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
         return True

@@ -1,6 +1,6 @@
-"""Detection of text that is wrapped at a fixed width, as Project Gutenberg's is.
+"""Detection of text that is wrapped at a fixed width, such as the texts of Project Gutenberg.
 
-In sentence mode each line is a sentence.
+This matters in sentence mode, where each line is a sentence.
 """
 
 import itertools
@@ -10,12 +10,13 @@ from rnnlm.corpora.splits import corpus_files, stored_lines
 from rnnlm.storage.records import CorpusRecord
 
 LINES_READ = 5_000  # The number of lines of the training text that are read.
-FEWEST_PAIRS = 50  # Fewer pairs of lines are not sufficient to recognise a width.
+FEWEST_PAIRS = 50  # The smallest number of pairs of neighbouring lines from which a width can be recognised.
 WIDEST = 120  # The largest width of a wrapped line in characters.
 # A wrapped line fills at least this fraction of the width. It is shorter if a long word was moved to the next line.
 NEARLY_FULL = 0.7
 FULL_SHARE = 0.8  # In a wrapped text, at least this fraction of the lines that precede another line are nearly full.
-BROKEN_SHARE = 0.3  # In a wrapped text, at least this fraction of those lines does not end a sentence.
+# In a wrapped text, at least this fraction of the lines that precede another line do not end a sentence.
+BROKEN_SHARE = 0.3
 SENTENCE_ENDS = ".!?:;\"'”’)"
 
 

@@ -37,8 +37,8 @@ def fetch(
     """Download `url` to `target`. Return the version that was received, or None if the server still has the known one.
 
     A complete file with the expected sha256 is used without a request. If no version is known and the server is
-    unavailable, a complete file of an earlier run is used, with a warning. Raise FetchError after the last attempt, if
-    a later run may succeed, and CorpusError if it cannot.
+    unavailable, a complete file of an earlier run is used, with a warning. If all attempts fail, raise FetchError if a
+    later run may succeed, otherwise CorpusError.
 
     Args:
         downloads: A folder on the same disk as `target`, with incomplete and complete files.
@@ -52,14 +52,14 @@ def fetch(
     kept.finish()
     try:
         os.link(kept.path, target)
-    except OSError:  # This file system does not support hard links.
+    except OSError:  # The file is copied, because this file system does not support hard links.
         shutil.copyfile(kept.path, target)
     kept.discard_unless_resumable(sha256)
     return version
 
 
 class Reaction(Enum):
-    """The possible reactions to an answer of the server, with their reasons."""
+    """The possible reactions to an answer of the server, and why they are chosen."""
 
     NOTHING = "the server still has the known version"
     KEEP = "the kept file is whole and current"
@@ -99,7 +99,7 @@ class Download:
                 if is_last:
                     return self.use_earlier(error)
                 self.wait(attempt, error)
-            except FetchError:  # The time is over.
+            except FetchError:  # There is no time left for another attempt.
                 kept.discard_unless_resumable(self.sha256)
                 raise
             except CorpusError:
@@ -112,7 +112,7 @@ class Download:
     def use_earlier(self, error: TransientError) -> bool:
         """Return True if a complete file of an earlier run can be used although the server is unavailable.
 
-        Raise FetchError otherwise.
+        Raise FetchError if there is no such file.
         """
         self.kept.discard_unless_resumable(self.sha256)
         if self.kept.whole_sha256 and self.known is None:
@@ -137,9 +137,7 @@ class Download:
     def receive(self) -> bool:
         """Try once to download the rest of the file, or all of it.
 
-        Return False if the server still has the known version.
-
-        Raise TransientError if the connection breaks.
+        Return False if the server still has the known version. Raise TransientError if the connection breaks.
         """
         kept = self.kept
         kept.discard_unless_resumable(self.sha256)
@@ -163,17 +161,17 @@ class Download:
         return True
 
     def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
-        """Return the reaction to the answer to a request with these headers.
+        """Return the reaction to the server's answer to a request with these headers.
 
         | kept file | 200   | 206                    | 304                 | 416                         |
         |-----------|-------|------------------------|---------------------|-----------------------------|
         | none      | STORE | START_OVER             | NOTHING             | START_OVER                  |
         | begun     | STORE | RESUME, or START_OVER  | CorpusError         | KEEP if it is whole, or     |
         |           |       | if it does not fit     |                     | START_OVER                  |
-        | whole     | STORE | START_OVER             | KEEP, or NOTHING if | as of a begun file          |
+        | whole     | STORE | START_OVER             | KEEP, or NOTHING if | as for a begun file         |
         |           |       |                        | it is the known one |                             |
 
-        CorpusError for a 304 whenever the headers have no condition.
+        Raise CorpusError for a 304 if the headers contain no condition.
         """
         kept, begun, status = self.kept, self.kept.version, response.status_code
         if status == 200:
@@ -192,7 +190,10 @@ class Download:
         return Reaction.RESUME if starts_there and is_confirmed else Reaction.START_OVER
 
     def append(self, response: requests.Response, total: int | None) -> None:
-        """Write the body as it arrives. total: bytes of the whole file, None if the server does not say."""
+        """Append the body of the response to the kept file as it arrives.
+
+        `total` is the number of bytes of the whole file, or None if the server does not say.
+        """
         kept = self.kept
         self.check_space(total)
         with Progress(self.label, total, BYTES, done=kept.size) as progress, kept.path.open("ab") as stream:
@@ -206,7 +207,7 @@ class Download:
                 progress.update(len(piece))
 
     def check_space(self, total: int | None) -> None:
-        """Raise CorpusError if the file is too large, HomeError if the disk is too small, before reading a byte."""
+        """Raise CorpusError if the file is too large, or HomeError if the disk is too small, before reading a byte."""
         if total is None:
             return
         self.refuse_size(total)

@@ -18,7 +18,8 @@ from rnnlm.storage.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 RECEIVED_AT_ONCE = 1 << 20
-RETRIED_STATUSES = {408, 425, 429}  # All statuses from 500 on are retried too.
+# A request with one of these statuses, or with a status from 500 on, is tried again.
+RETRIED_STATUSES = {408, 425, 429}
 EXPECTED_STATUSES = {200, 206, 304, 416}
 
 
@@ -26,7 +27,7 @@ EXPECTED_STATUSES = {200, 206, 304, 416}
 class FetchPolicy:
     """The timeouts, the limits and the number of attempts of a download."""
 
-    attempts: int = 5  # The maximum number of attempts.
+    attempts: int = 5  # The largest number of attempts.
     connect_seconds: float = 10.0
     read_seconds: float = 60.0  # The maximum time between two reads.
     backoff_seconds: float = 1.0  # The longest wait before the second attempt. It doubles with each attempt.
@@ -37,7 +38,7 @@ class FetchPolicy:
 
 
 class TransientError(FetchError):
-    """An attempt failed, and a later one may succeed. `after_seconds` is the server's Retry-After."""
+    """An error of one attempt, after which a later attempt may succeed. `after_seconds` is the server's Retry-After."""
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class TransientError(FetchError):
 
 
 class RedirectsByHand(requests.Session):
-    """A session that leaves redirects to its caller. requests would refuse a Location header that is not UTF-8."""
+    """A session that leaves redirects to its caller, because requests refuses Location headers that are not UTF-8."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -73,7 +74,7 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
     """
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
-    # With "identity", lengths count the bytes that are received.
+    # Because of "identity", the server does not compress the data, so lengths count the bytes that are received.
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
         if problem := proxy_problem(url):
@@ -137,13 +138,13 @@ def is_loopback(host: str | None) -> bool:
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body in pieces as they arrive, so that the received bytes are kept if the connection breaks."""
+    """Yield the body in pieces as they arrive, so that all received bytes are kept if the connection breaks."""
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds in a Retry-After header, which is a number or an HTTP date, or None if it holds neither."""
+    """Return the seconds in a Retry-After header, which is a number or an HTTP date, or None if it is neither."""
     try:
         return None if value is None else float(urllib3.Retry().parse_retry_after(value))
     except urllib3.exceptions.InvalidHeader:

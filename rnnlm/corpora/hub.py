@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`. They are streamed.
+"""Data sets that are streamed from the Hugging Face hub, `hf:owner/name[:config]`, or from a folder, `hf:FOLDER`.
 
 The texts of a data set are kept in a Parquet file, so that they can be read again with other settings without a
 download.
@@ -29,19 +29,19 @@ from rnnlm.storage.home import atomic_file
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
-REVISION_SECONDS = 30.0  # The timeout of requests to the hub.
-LOOK_SECONDS = 5.0  # The timeout of the check before a run.
+REVISION_SECONDS = 30.0  # The timeout of requests to the hub, in seconds.
+LOOK_SECONDS = 5.0  # The timeout of the check before a run, in seconds.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
-# A function of role, label and texts. It returns the same texts, and stores each as it is read.
+# A function that is called with a role, a label and texts. It returns the texts, and stores each of them as it is read.
 Keep = Callable[[str, str, Iterator[str]], Iterator[str]]
 
 
 def look_at_hub(source: str) -> None:
     """Raise CorpusError if the hub cannot be reached from this machine or does not have the data set.
 
-    An error that may be transient raises nothing.
+    Errors that may be transient are ignored.
     """
     with contextlib.suppress(FetchError):
         find_revision(source, LOOK_SECONDS)
@@ -62,7 +62,7 @@ def write_hub(
 ) -> None:
     """Write the train, validation and test splits. Log a warning about other splits.
 
-    If the file `kept` exists, the texts are read from it. Otherwise they are stored in it.
+    If the file `kept` exists, the texts are read from it. Otherwise the texts are also stored in it.
     """
     if kept is not None and kept.exists():
         for split, label, texts in kept_rows(kept):
@@ -152,9 +152,9 @@ def hub_errors_explained(source: str) -> Iterator[None]:
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return True if a host has no address, refuses connections, or if offline mode is on.
+    """Return True if the error says that a host has no address or refuses connections, or that offline mode is on.
 
-    A later attempt would fail too.
+    A later attempt would fail, too.
     """
     from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -178,7 +178,9 @@ def is_transient(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def keeping_rows(path: Path | None) -> Iterator[Keep]:
-    """Provide a function that stores every text that is read. The file `path` exists once the block has succeeded.
+    """Provide a function that stores every text that is read.
+
+    The file `path` exists once the context has ended without error.
 
     If `path` is None, nothing is stored.
     """

@@ -1,4 +1,7 @@
-"""The inspection of a local source. It is read as the corpus stage would read it, into a temporary folder."""
+"""The inspection of a local source.
+
+The source is read into a temporary folder, in the same way as by the corpus stage.
+"""
 
 import tempfile
 import unicodedata
@@ -18,9 +21,10 @@ from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
-INSPECTED_BYTES = 32 << 20  # The number of bytes of text that are inspected, which takes some seconds.
-SECONDS_TO_START = 10.0  # The time that `rnnlm run` takes to start.
-# The time that `rnnlm run` takes for a byte of python-docs with default settings on 2 idle CPU cores; see README.
+INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected, which takes some seconds.
+SECONDS_TO_START = 10.0  # The seconds that `rnnlm run` needs to start.
+# The seconds that `rnnlm run` needs for a byte of the corpus python-docs, with default settings on 2 idle CPU cores;
+# see README.
 SECONDS_PER_BYTE = 170 / 4_600_000
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # Scripts that have no spaces between words.
 SCRIPTS = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "FULLWIDTH": "Latin", "HALFWIDTH": "Kana"}
@@ -31,7 +35,7 @@ class Undecodable(Record):
 
     name: str
     problem: str
-    guess: str | None  # The encoding that the text is probably in.
+    guess: str | None  # The probable encoding of the text, by its name in Python.
 
 
 class Inspection(Record):
@@ -39,7 +43,7 @@ class Inspection(Record):
 
     source: str
     files: int  # The number of files on disk.
-    source_bytes: int  # The size of these files.
+    source_bytes: int  # The size of these files in bytes.
     texts: int  # The number of files and archive members with text.
     whole: bool  # False if only the first INSPECTED_BYTES of the text were read.
     kinds: dict[str, int]  # The number of texts of each kind: text, a kind of document, or a kind of table.
@@ -47,12 +51,14 @@ class Inspection(Record):
     text_bytes: int
     lines: int
     words: int
-    scripts: dict[str, float]  # The proportion of each script in the letters.
-    # The number of documents in each split. All are 0 if reading ended before the files of all splits were reached.
+    scripts: dict[str, float]  # The fraction of all letters that belong to each script.
+    # The number of documents in each split. All numbers are 0 if reading ended before the files of all splits were
+    # reached.
     documents: dict[str, int]
     # The text on which a candidate would be compared with the champion, or None if it is unknown.
     ground: DecisionGround | None
-    minimum_units: int  # With fewer units of comparison no candidate is promoted.
+    # No candidate is promoted if the comparison with the champion has fewer units of the bootstrap than this.
+    minimum_units: int
     training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
     refusal: str | None  # The error with which a run would end.
@@ -99,7 +105,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             lines, words, scripts = measure_text(corpus)
             advice = tuple(advice_on(corpus, scripts, pipeline))
             splits_are_known = writer.corpus_bytes < INSPECTED_BYTES or set(writer.roles) == {"text"}
-            if splits_are_known:  # Otherwise the files of some splits may not have been reached.
+            if splits_are_known:  # If the splits are unknown, the files of some splits may not have been reached.
                 documents |= Counter(document.split for document in corpus_documents(corpus))
                 empty = [split for split in SPLITS if not documents[split]]
                 ground = None if empty else decision_ground(corpus)
@@ -155,7 +161,7 @@ def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
 
 
 def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
-    """Return the numbers of lines and words, and the proportion of each script in the letters, largest first."""
+    """Return the number of lines, the number of words, and the fraction of letters of each script, largest first."""
     lines = words = 0
     characters: Counter[str] = Counter()
     for name in corpus_files(corpus):

@@ -1,4 +1,4 @@
-"""Complete and incomplete files that are kept from downloads, and the versions that servers report for them."""
+"""Files that are kept from downloads, complete or incomplete, and their versions as reported by the servers."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,11 +18,14 @@ class ResourceVersion:
 
     @property
     def validator(self) -> str | None:
-        """The value of an If-Range header: a strong ETag, or else the date. None if the server sent neither."""
+        """The value of an If-Range header, which is a strong ETag, or else the date.
+
+        It is None if the server sent neither.
+        """
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_confirmed_by(self, other: "ResourceVersion") -> bool:
-        """Return True if the other version has the ETag or the date that was sent as If-Range."""
+        """Return True if `other` has the ETag or the date of this version that was sent in the If-Range header."""
         return self.validator is not None and self.validator in (other.etag, other.modified)
 
     def differs(self, other: "ResourceVersion") -> bool:
@@ -80,9 +83,9 @@ class KeptDownload:
         self.note.unlink(missing_ok=True)
 
     def discard_unless_resumable(self, sha256: str | None) -> None:
-        """Delete the received bytes if they cannot be resumed safely.
+        """Delete the received bytes if the download cannot be resumed safely.
 
-        Without a validator or an expected sha256, the server's file may have become another one without notice.
+        Without a validator or an expected sha256, it would not be noticed if the server had another file by now.
         """
         version = self.version
         if version is None or not (version.validator or sha256):
@@ -91,7 +94,7 @@ class KeptDownload:
     def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
         """Return the headers of a request for the rest of an incomplete file, or for the whole file.
 
-        The server sends the whole file only if it has another version than the kept or the known one.
+        The server sends the whole file only if its version differs from the kept and from the known version.
         """
         version = self.version
         if self.size and not self.whole_sha256:

@@ -11,7 +11,7 @@ STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.
 
 
 class LineBreaker:
-    """Breaks lines of more than LINE_CHARACTERS characters, and counts the breaks.
+    """A function that breaks lines of more than LINE_CHARACTERS characters, and counts the breaks.
 
     A line feed replaces a space, so that the text keeps its size. Where LINE_CHARACTERS characters contain no space, a
     line feed is inserted. The result does not depend on how the text is cut into pieces.
@@ -21,8 +21,8 @@ class LineBreaker:
         self.breaks = 0
 
     def __call__(self, pieces: Iterator[str]) -> Iterator[str]:
-        """Yield the text with its long lines broken. The pieces may have any length."""
-        held = ""  # An unfinished line that is not too long yet.
+        """Yield the text with its long lines broken. The pieces of the text may have any length."""
+        held = ""  # The unfinished line at the end of the last piece, while it is not too long.
         for piece in pieces:
             text = held + piece
             # This test is much faster than the regular expression.

@@ -29,7 +29,7 @@ def line_digest(line: bytes) -> int:
     The digest is computed from the letters and digits of the line, in one case and one Unicode form. Hence white space,
     punctuation and Unicode normalization do not change it. A line without letters and digits is hashed as it is.
     """
-    if line.isascii():  # The result is the same as below, many times faster.
+    if line.isascii():  # The result is the same as below, but computed many times faster.
         kept = line.lower().translate(None, NO_ASCII_LETTER_OR_DIGIT)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", line.decode("utf-8", "replace")).casefold())
@@ -52,10 +52,9 @@ def chooses(digest: np.ndarray) -> np.ndarray: ...
 def chooses(digest: int | np.ndarray) -> bool | np.ndarray:
     """Return True if the held-out line with this digest is used for model selection.
 
-    Others are reserved for comparing models.
-
-    About half of the lines are used for each purpose. The decision is the same for all models of a corpus, so a line
-    that is used to compare models tonight was never used to select one.
+    All other held-out lines are reserved for comparing models. About half of the lines are used for each purpose. The
+    decision is the same for all models of a corpus. Hence a line that is used to compare models in one nightly run was
+    never used to select one of them in another.
     """
     return digest & 1 == 0 if isinstance(digest, int) else digest & np.uint64(1) == 0
 
@@ -63,6 +62,6 @@ def chooses(digest: int | np.ndarray) -> bool | np.ndarray:
 def ends_block(line: bytes) -> bool:
     """Return True if a block of lines ends with this line.
 
-    On average every LINES_A_BLOCK-th line ends one, but no blank line.
+    On average every LINES_A_BLOCK-th line ends a block. A blank line never does.
     """
     return bool(line.strip()) and (line_digest(line) >> 1) % LINES_A_BLOCK == 0

@@ -62,7 +62,10 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
 
 
 def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[Path]:
-    """Yield all entries that are not folders, without those in hidden folders, which are added to `hidden`."""
+    """Yield all files of a folder and its subfolders.
+
+    The paths of hidden files and folders are added to `hidden` instead.
+    """
 
     def not_entered(error: OSError) -> None:
         name = readable_path(Path(os.path.relpath(error.filename, folder)))
@@ -78,8 +81,9 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
 def reason_against(path: Path, folder: Path, format: str) -> str | None:
     """Return why an entry of a folder is not read, or None if it is read.
 
-    A link is read if its target is in the folder and is not read itself. A hidden target may contain a secret, except
-    in the hidden folders where Kubernetes volumes and git-annex keep their files.
+    A link is read if its target is in the folder and is not read itself. The target must not be hidden, because hidden
+    files may contain secrets. Exceptions are the hidden folders where Kubernetes volumes and git-annex keep their
+    files.
     """
     reason = reason_by_name(path.relative_to(folder).as_posix(), format)
     if path.is_symlink():
@@ -97,7 +101,7 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
 
 
 def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
-    """Make the error for a source in which nothing can be read."""
+    """Return the error for a source in which nothing can be read."""
     reasons = {one.reason for one in left_out} - {NO_TEXT}
     there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
     return CorpusError(
@@ -110,7 +114,7 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
 def files_in_folder(source: str, folder: Path) -> Found:
     """Find the files directly in a folder whose names may be of text, sorted by name.
 
-    Raise CorpusError if there are none.
+    Raise CorpusError if there are no such files.
     """
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return chosen(source, {path: None if is_archive_name(path.name) else reason_by_name(path.name) for path in files})
@@ -119,7 +123,7 @@ def files_in_folder(source: str, folder: Path) -> Found:
 def files_of_glob(pattern: str, format: str = "auto") -> Found:
     """Find the files that match a pattern.
 
-    A pattern without a suffix, such as data/**, ignores names that are not text.
+    A pattern without a suffix, such as data/**, ignores files whose names are not those of text.
 
     Bookkeeping files match only a pattern that begins like their names, such as _*. `format` is corpus.format.
     """
@@ -134,7 +138,7 @@ def files_of_glob(pattern: str, format: str = "auto") -> Found:
 
 
 def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
-    """Return the files that have no reason to be left out. Raise CorpusError if there are none."""
+    """Return the files that have no reason to be left out. Raise CorpusError if there are no such files."""
     left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
     if len(left_out) == len(reasons):
         raise nothing_left(source, left_out)

@@ -1,4 +1,4 @@
-"""A look at the beginning of the files, so that errors are reported before a server is started."""
+"""A check of the beginning of the files, so that errors are reported before a server is started."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,17 @@ from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
-LOOK_BYTES = 16 << 20  # At most this many bytes are read, which takes a fraction of a second.
-CONVERTED_BYTES = 1 << 20  # The limit for documents. It is lower, because converting them to prose takes longer.
+LOOK_BYTES = 16 << 20  # The largest number of bytes that are read, which takes a fraction of a second.
+# The largest number of bytes of documents that are read. It is smaller, because converting documents to prose takes
+# longer.
+CONVERTED_BYTES = 1 << 20
 
 
 def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusConfig) -> None:
     """Read up to LOOK_BYTES as the corpus stage would, and discard the text. Raise the same CorpusErrors.
 
-    Archives are skipped if there are more bytes than that, because listing the members of a tar reads all of it.
+    If the files have more than LOOK_BYTES bytes, archives are skipped, because listing the members of a tar reads all
+    of it.
     """
     size = sum(file.path.stat().st_size for file in files)
     with tempfile.TemporaryDirectory(prefix="rnnlm-look-") as scratch:

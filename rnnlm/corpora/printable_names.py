@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rnnlm.errors import CorpusError
 
-FILE_NAMES_SHOWN = 5  # A message lists at most this many names.
+FILE_NAMES_SHOWN = 5  # The largest number of names that a message lists.
 
 
 def printable(text: str) -> str:
-    """Make untrusted text fit for a message of one line: at most 100 characters, and no control characters."""
+    """Return untrusted text for a message of one line, without control characters and at most 100 characters long."""
     return "".join(character if character.isprintable() else "?" for character in text)[:100]
 
 
 def shortened(names: Iterable[str]) -> str:
-    """Return the first few names, and the number of the others."""
+    """Return the first few names, and the number of the remaining ones."""
     names = list(names)
     more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
     return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

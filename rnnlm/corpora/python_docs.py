@@ -1,7 +1,7 @@
-"""The built-in corpus python-docs, which is English documentation from the installation itself.
+"""The built-in corpus python-docs, which is English documentation of Python from the installation.
 
-It consists of `pydoc_data.topics` and the docstrings of the standard library and of some libraries. They are read with
-`ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
+It consists of `pydoc_data.topics` and the docstrings of the standard library and of some libraries. The files are read
+with `ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
 """
 
 import ast
@@ -16,27 +16,30 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-LIBRARIES = {  # The name of the distribution for each import name. All of them are pinned in constraints.txt.
+# The name of the distribution for each import name. The versions of all distributions are pinned in constraints.txt.
+LIBRARIES = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-EXTRACTION_VERSION = "2"  # Increase the version when the same sources give another text.
+# This version is part of the corpus's key. Increase it when the same sources give another text.
+EXTRACTION_VERSION = "2"
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
-# For instance, :func:`~os.walk` becomes os.walk.
+# A role in reStructuredText: :func:`~os.walk` becomes os.walk.
 DOCSTRING_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
-LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # For instance, `text <target>`_ becomes text.
+LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # A link in reStructuredText: `text <target>`_ becomes text.
 MARKUP = re.compile(r"`+_{0,2}|\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\|(?=\S)|(?<=\S)\|")
 UNDERLINE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
-# Fields such as :param x:, directives, and rows of tables.
+# Lines that are not prose: fields such as :param x:, directives, and rows of tables.
 FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")
 # A parameter in numpydoc's style, such as "x : array_like".
 PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
 PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
-# A docstring that should be a raw string may contain these, as in base64.py of Python 3.14.
+# Characters that must not be in the text. A docstring that should be a raw string may contain them, as in base64.py of
+# Python 3.14.
 NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
 LETTER_SHARE = 0.7  # At least this fraction of a sentence's words must consist of letters.
@@ -50,7 +53,7 @@ def python_docs_versions() -> dict[str, str]:
 
 
 def write_python_docs(target: Path) -> dict[str, Any]:
-    """Write the corpus, and return facts for the corpus record. The same versions give the same bytes."""
+    """Write the corpus, and return metadata for the corpus record. The same versions give the same bytes."""
     seen: set[str] = set()
     words = 0
     with target.open("w", encoding="utf-8", newline="\n") as stream:
@@ -72,7 +75,7 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None, name  # The library is a dependency of this package.
+        assert found is not None, name  # This holds because the library is a dependency of rnnlm.
         assert found.origin is not None, name
         yield name, source_files(Path(found.origin).parent)
 
@@ -87,7 +90,7 @@ def docstrings(path: Path) -> Iterator[str]:
     """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # The file is a template or in another encoding.
+    except (SyntaxError, ValueError):  # Such a file is a template or in another encoding, and is skipped.
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
         yield from (

@@ -9,7 +9,7 @@ from rnnlm.corpora.table_cells import TableError
 from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.storage.records import LeftOut
 
-LEFT_OUT_KEPT = 1_000  # At most this many names of files that were not read are stored.
+LEFT_OUT_KEPT = 1_000  # The largest number of names of files left out that are stored.
 logger = logging.getLogger(__name__)
 
 
@@ -26,7 +26,7 @@ def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> 
 
 
 def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
-    """Return at most LEFT_OUT_KEPT of the files, and an entry with the number of the others."""
+    """Return at most LEFT_OUT_KEPT of the files, and an entry with the number of the remaining ones."""
     if len(left_out) <= LEFT_OUT_KEPT:
         return left_out
     more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
@@ -37,24 +37,27 @@ class ReadingReport:
     """The files that were left out or read with changes, and the errors to raise after all files were tried."""
 
     def __init__(self, above: str, *, all_must_decode: bool) -> None:
-        """Begin a report.
+        """Create an empty report.
 
         Args:
             above: The beginning that all labels have in common.
-            all_must_decode: Whether a file that is not text in any encoding is an error.
+            all_must_decode: Whether it is an error if a file is not text in any encoding.
         """
         self.above, self.all_must_decode = above, all_must_decode
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
         self.refused: TableError | None = None  # The error of the first table that is damaged or lacks the column.
-        self.any_piece = False  # True if any text was read.
+        self.any_piece = False  # True if any piece of text was read.
         self.noted: set[tuple[str, str]] = set()  # The file and the subject of each note.
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str, about: str = "bytes") -> None:
-        """Record how a file was read if that was uncertain. Only the first note about each subject is kept."""
+        """Record in which way a file was read if this way was uncertain.
+
+        Only the first note about each subject is kept.
+        """
         name = self.name_of(label)
         if (name, about) in self.noted:
             return
@@ -70,9 +73,11 @@ class ReadingReport:
         return printable(label.removeprefix(self.above))
 
     def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
-        """Yield the pieces until one cannot be read. This is recorded, and reading continues with the other files.
+        """Yield the pieces until one cannot be read.
 
-        If `alone` is true, there are no other files, and TableError is raised.
+        Then record this problem, so that reading continues with the other files.
+
+        If `alone` is true, there are no other files, and TableError is raised instead.
         """
         begun = False
         try:

@@ -10,8 +10,10 @@ from rnnlm.corpora.splits import corpus_documents, stored_lines
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
 SMALL_TEXT_BYTES = 2 << 20  # A larger text has at least 256 documents, so that a split of 5 % is hardly ever empty.
-FEWEST_DOCUMENTS = 12  # A text with fewer distinct documents is split by line.
-# Half of them are used for model selection, the others for comparing models; see line_digests.py.
+# The smallest number of distinct documents that are split as documents. A text with fewer documents is split by line.
+FEWEST_DOCUMENTS = 12
+# The number of validation lines of a small text. Half of them are used for model selection, half for comparing models;
+# see line_digests.py.
 VALIDATION_LINES = 60
 LARGEST_SHARE = 0.2  # The largest proportion of the lines that may be used to reach VALIDATION_LINES.
 
@@ -20,8 +22,8 @@ def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
     """Enlarge the proportions of a small corpus if a split would be empty or would have too few lines.
 
     A corpus of few documents is split by line. A corpus with fewer distinct documents than splits is returned
-    unchanged; see explain_empty_split. While a text grows, its proportions fall. Hence a document that is held out
-    tonight was hardly ever used for training before.
+    unchanged; see explain_empty_split. While a text grows, the enlarged proportions fall. Hence a document that is held
+    out in one nightly run was hardly ever used for training in an earlier one.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
     if not wanted or corpus.corpus_bytes > SMALL_TEXT_BYTES:
@@ -67,7 +69,8 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
     for position, split in enumerate(carved):
         usual = sum(border <= fraction < border + shares[split] for fraction in fractions)
         enough = 1 + sum(lines < wanted_lines[split] for lines in accumulate(counts[taken:]))
-        later = len(carved) - position  # The number of documents that the other splits and train need.
+        # The number of documents that must be left for train and for the splits that follow.
+        later = len(carved) - position
         if enough <= usual <= len(fractions) - taken - later:
             end = border + shares[split]
             taken += usual

@@ -1,7 +1,7 @@
 """The index of the sources (files, archive members, table rows) in the stored text of a corpus.
 
 The file `<role>.sources` belongs to `<role>.txt`. It has 16 bytes per source: the source's byte offset, little-endian,
-and the first 8 bytes of the sha256 of its text. A text of one source has no such file.
+and the first 8 bytes of the sha256 of its text. There is no such file if the text has one source.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Names of sources: their parts, their absolute form, and the name of the corpus that is derived from them."""
+"""The names of sources: the parts of a name, its absolute form, and the corpus name that is derived from it."""
 
 import re
 import unicodedata
@@ -18,14 +18,14 @@ from rnnlm.storage.redaction import redacted
 HUB_PREFIX = "hf:"
 WILDCARDS = set("*?[")  # The wildcards of a glob.
 LONGEST_CORPUS_NAME = 63  # The maximum length of a corpus's name.
-PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # A name that consists of these characters needs no digest.
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # Characters that a name may have without a digest being appended.
 
 
 @dataclass(frozen=True)
 class HubName:
     """The parts of a name after `hf:`."""
 
-    path: str  # The name owner/name, or a local folder.
+    path: str  # The data set's owner/name, or a local folder.
     configuration: str | None
 
     @property
@@ -49,7 +49,7 @@ def hub_name(source: str) -> HubName:
 
 
 def absolute_source(source: str) -> str:
-    """Return a path as an absolute path without links. Names and addresses are returned unchanged."""
+    """Return a path as an absolute path without symbolic links. Names and addresses are returned unchanged."""
     if not source or source in CATALOGUE or is_url(source):
         return source
     if source.startswith(HUB_PREFIX):
@@ -61,7 +61,7 @@ def absolute_source(source: str) -> str:
 def as_stored(config: PipelineConfig) -> PipelineConfig:
     """Return a configuration as it is stored in files and in the registry, with an absolute source.
 
-    A relative path would mean another text if it were read in another folder.
+    A relative path would name another text if the configuration were read in another folder.
     """
     corpus = config.corpus.model_copy(update={"source": absolute_source(config.corpus.source)})
     return config.model_copy(update={"corpus": corpus})
@@ -111,7 +111,8 @@ def name_of(stem: str) -> str:
     Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem is
     appended.
     """
-    stem = unicodedata.normalize("NFC", stem)  # File systems differ in how they compose characters such as é.
+    # The stem is normalised, because file systems differ in how they compose characters such as é.
+    stem = unicodedata.normalize("NFC", stem)
     name = slugify(stem)
     if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_CORPUS_NAME:
         return name or "corpus"
@@ -119,7 +120,7 @@ def name_of(stem: str) -> str:
 
 
 def with_digest(name: str, distinct: str) -> str:
-    """Return the name, shortened if necessary, with eight digits of the digest of a text that distinguishes it."""
+    """Return the name, shortened if necessary, with eight digits of the digest of `distinct`."""
     return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
 
 

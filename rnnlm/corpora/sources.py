@@ -1,4 +1,7 @@
-"""Sources of text. Each kind of source knows what identifies its text, and writes the text to a corpus."""
+"""Sources of text.
+
+The class of each kind of source returns what identifies the text, and writes the text to a corpus.
+"""
 
 import os
 from collections.abc import Iterator
@@ -31,11 +34,11 @@ Metadata = dict[str, Any]
 
 
 class UnchangedError(Exception):
-    """The server or hub still has the known version. This is not a failure."""
+    """An exception which means that the server or hub still has the known version. It is not a failure."""
 
 
 class UnavailableError(FetchError):
-    """The server or hub did not provide the text. The stored copy can still be used."""
+    """An error which means that the server or hub did not provide the text. The stored copy can still be used."""
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def fallback_allowed(known: object) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Written:
-    """The result of writing a text: facts about the text, its version, and the files that were left out."""
+    """The result of writing a text: metadata about the text, its version, and the files that were left out."""
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # The version of a remote text.
@@ -63,11 +66,11 @@ class Installed:
     """A corpus that is generated from this installation."""
 
     entry: Entry
-    remote = False  # True if the text may change while its key stays the same.
-    left_out = ()  # The files that are not opened.
+    remote = False  # True if the text may change although its key stays the same.
+    left_out = ()  # The files that are not opened, with the reasons.
 
     def key(self) -> dict[str, Any]:
-        """Return everything, besides the settings, that the text depends on. It contains no secrets."""
+        """Return everything besides the settings that the text depends on. The result contains no secrets."""
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 
@@ -156,7 +159,7 @@ class OnHub:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """A file, or the files of a folder or glob. The names of several files may stand for splits."""
+    """A file, or the files of a folder or glob. If there are several files, their names may name splits."""
 
     source: str
     paths: tuple[Path, ...]
@@ -213,7 +216,7 @@ def on_disk(source: str, format: str) -> OnDisk:
             return OnDisk(source, (path,), named=False)
         found = texts_below(source, path, format) if path.is_dir() else None
         exists = path.exists()
-    # The name is too long, contains a NUL, or is in a folder that may not be entered.
+    # Such a path is too long, contains a NUL, or is in a folder that may not be entered.
     except (OSError, ValueError) as error:
         raise unreadable(source, error) from error
     if found is None and exists:

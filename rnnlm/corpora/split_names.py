@@ -1,4 +1,7 @@
-"""Names of files and archive members: the split and the format that they stand for, and names that are not text."""
+"""The names of files and archive members.
+
+A name may give the split and the format of the text, or rule out reading it.
+"""
 
 import mimetypes
 import re
@@ -24,7 +27,7 @@ COMPRESSED = {
     ".lzma": "",
     ".zst": "",
     ".zstd": "",
-}  # The suffix that remains after decompression, for each suffix.
+}  # For each suffix of a compressed file, the suffix after decompression.
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
 TABLE_SUFFIXES = {
@@ -38,7 +41,7 @@ TABLE_SUFFIXES = {
     ".parq": "parquet",
     ".pq": "parquet",
 }
-DOCUMENT_SUFFIXES = {  # See document_formats.py.
+DOCUMENT_SUFFIXES = {  # The suffixes of documents and their kinds; see document_formats.py.
     ".md": "markdown",
     ".markdown": "markdown",
     ".rst": "rst",
@@ -61,7 +64,8 @@ BOOKKEEPING_FOLDER = re.compile(r"_(temporary|delta_log|spark_metadata|change_da
 NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
 ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
-NOTES = {"readme", "license", "licence", "copying", "changelog"}  # Files about a corpus.
+# The names of files about a corpus, which are not part of its text.
+NOTES = {"readme", "license", "licence", "copying", "changelog"}
 
 
 def uncompressed_name(name: str) -> str:
@@ -78,10 +82,13 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A split that a name may stand for. It does if another name of the same group stands for another split."""
+    """A split that a name may stand for.
+
+    The claim counts if another name of the same group stands for another split.
+    """
 
     split: Split
-    group: tuple[str, ...]  # The folder and the rest of the name, which the files of a data set have in common.
+    group: tuple[str, ...]  # The folder and the rest of the name, which all files of a data set have in common.
     alone: bool  # True if the name consists of the split alone, such as train.txt or train-00001.jsonl.
 
 
@@ -118,7 +125,7 @@ def claims_of(name: str) -> Iterator[Claim]:
             yield Claim(SPLIT_OF_WORD[part], ("folder", *path.parts[:index]), alone=False)
     words = words_of(path)
     found = splits_in(words)
-    # The program train.py is not a training text.
+    # The names of documents and programs, such as train.py, do not name splits.
     if len(found) == 1 and path.suffix not in {*DOCUMENT_SUFFIXES, *SOURCE_CODE}:
         rest = [word for word in words if word not in SPLIT_OF_WORD and not SHARD_NUMBER.fullmatch(word)]
         yield Claim(found.pop(), ("file", *path.parent.parts, "", *rest), alone=not rest and path.name == str(path))
@@ -138,7 +145,7 @@ def split_named(name: str) -> Split | None:
 def words_of(path: PurePosixPath) -> list[str]:
     """Return the words of a file name without its suffix.
 
-    Words are separated by . _ or -; the suffix of ptb.train is a word.
+    Words are separated by . _ or -. If the suffix is a split, as in ptb.train, it is a word.
     """
     return re.split(r"[._-]", path.name if path.suffix[1:] in SPLIT_OF_WORD else path.stem)
 
@@ -149,7 +156,7 @@ def splits_in(words: list[str]) -> set[Split]:
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
-    """Return the names that contain a word for held-out text but stand for no split."""
+    """Return the names that contain a word for held-out text but do not stand for a split."""
     told = named_splits(names)
     return [
         name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}
@@ -178,7 +185,7 @@ def reason_by_name(name: str, format: str = "auto") -> str | None:
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
         return NO_TEXT if kind.startswith(("audio/", "font/", "image/", "video/")) else None
-    # The suffix may be a split, as in ptb.train.
+    # The suffix may be the name of a split, as in ptb.train.
     known = suffix in {*TEXTS, *TABLE_SUFFIXES, *DOCUMENT_SUFFIXES} or suffix[1:] in SPLIT_OF_WORD
     return None if known else NO_TEXT
 

@@ -1,6 +1,6 @@
 """The documents of a corpus and their splits.
 
-A digest decides the split, so that it stays the same when the corpus grows.
+A digest decides the split of a document, so that the split stays the same when the corpus grows.
 
 A document is a paragraph. If no blank line ends a paragraph for DOCUMENT_LINES lines, a document is a block of a few
 lines. It ends with a line that line_digests.ends_block() chooses, so that lines inserted elsewhere do not move it.
@@ -25,11 +25,13 @@ from rnnlm.corpora.line_digests import ends_block
 from rnnlm.corpora.source_index import SourceIndex, read_source_index
 from rnnlm.storage.records import CorpusRecord, Split
 
-# The maximum number of lines. A longer paragraph, or text without paragraphs, is divided into blocks.
+# The maximum number of lines of a document. A longer paragraph, or text without paragraphs, is divided into blocks.
 DOCUMENT_LINES = 50
-DOCUMENT_BYTES = 8_192  # The maximum size, unless a single line is larger.
-SEARCHED_BYTES = 65_536  # The number of bytes in which a blank line is searched, after which a document starts.
-SOURCES_TO_SPLIT_BY = 100  # With fewer sources, a split of 5 % of them would often be empty.
+DOCUMENT_BYTES = 8_192  # The maximum size of a document in bytes, unless a single line is larger.
+SEARCHED_BYTES = 65_536  # The number of bytes that are searched for a blank line, after which a document starts.
+# The number of sources from which on whole sources are held out. With fewer sources, a split of 5 % of them would often
+# be empty.
+SOURCES_TO_SPLIT_BY = 100
 NO_LETTER = re.compile(r"[\W\d_]+")
 NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
@@ -43,7 +45,7 @@ class CorpusDocument:
     source_number: int  # The number of the document's source within source_file.
     byte_offset: int
     data: bytes  # The text in UTF-8.
-    sha256: str  # The sha256 of the data in hexadecimal.
+    sha256: str  # The sha256 of `data` in hexadecimal.
     split_key: str  # The first 8 bytes, in hexadecimal, of the digest that decides the split.
 
     @property
@@ -71,9 +73,8 @@ def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
 def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
     """Yield the documents of a byte range.
 
-    Splits that the source provides are kept; the other splits are made by digest.
-
-    Training documents that are not in the sample are skipped.
+    Splits that the source provides are kept; the other splits are made by digest. Training documents that are not in
+    the sample are skipped.
     """
     role = role_of(corpus, byte_range.source_file)
     sources = read_source_index(corpus.folder, role)
@@ -99,10 +100,9 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
 def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
     """Return the digest of 8 bytes that decides the split of a document.
 
-    It is the document's own digest or its source's.
-
-    If the number of sources is between half of SOURCES_TO_SPLIT_BY and SOURCES_TO_SPLIT_BY, it is the smaller of the
-    two, because a small digest holds a document out.
+    If there are few sources, this is the document's own digest. If there are many, it is the digest of the document's
+    source. If the number of sources is between half of SOURCES_TO_SPLIT_BY and SOURCES_TO_SPLIT_BY, it is the smaller
+    of the two, because a small digest holds a document out.
     """
     if source_count >= SOURCES_TO_SPLIT_BY:
         return of_source
@@ -112,7 +112,9 @@ def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
     """Return the split of a document by its key of 8 bytes.
 
-    The key is read as a fraction of 1. If it is below the proportion of `test`, the document belongs to the test split.
+    The key is read as a fraction of 1. If this fraction is below the proportion of `test`, the document belongs to the
+    test split. If it is below the sum of the proportions of `test` and `valid`, the document belongs to the validation
+    split.
     """
     fraction = int.from_bytes(key, "big") / 2**64
     test_share = shares.get("test", 0.0)
@@ -141,14 +143,14 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
 def document_start(path: Path, sources: SourceIndex, position: int) -> int | None:
     """Return the offset of a document at or soon after `position`, or None if none is found.
 
-    Wherever reading begins, a document starts at the beginning of a source, and at a line of text that follows blank
-    lines which follow a line of text.
+    The offset is the beginning of a source, or a line of text that follows blank lines, before which there is another
+    line of text. At such a place a document starts wherever reading began.
     """
     text_seen = blank_after = False
     found: int | None = None
     with path.open("rb") as stream:
         stream.seek(position - 1)
-        stream.readline()  # The rest of the line is skipped.
+        stream.readline()  # Skip the rest of the line at `position`.
         offset = stream.tell()
         for line in stream:
             blank = not line.strip()
@@ -192,13 +194,14 @@ def paragraphs(
     source begins. A line of ASCII white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
-    is_long = text_seen = blank_after = False  # The state of the present paragraph.
+    # Whether the present paragraph is long, has text, and has blank lines after its text.
+    is_long = text_seen = blank_after = False
     offset = size = 0
     borders = iter(starts)
     border = next(borders, None)
 
     def is_full(line: bytes) -> bool:
-        # A blank line is not a document.
+        # A blank line alone is not a document.
         enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)
         return enough or size + len(line) > DOCUMENT_BYTES
 
@@ -263,9 +266,9 @@ def text_fingerprint(data: bytes) -> str:
 def letters_of(data: bytes) -> bytes:
     """Return the letters of a UTF-8 text in one case and one Unicode form, or the whole text if it has no letters.
 
-    Unicode normalisation, lower case, replaced digits and white space do not change the result.
+    Unicode normalisation, lower case, replaced digits and changed white space do not change the result.
     """
-    if data.isascii():  # The result is the same as below, a hundred times faster.
+    if data.isascii():  # The result is the same as below, but computed a hundred times faster.
         letters = data.lower().translate(None, NO_ASCII_LETTER)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())

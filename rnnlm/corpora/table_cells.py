@@ -15,11 +15,11 @@ Row = tuple[str, tuple[Any, ...]]  # The place of the row in messages, and the c
 
 
 class TableError(CorpusError):
-    """A row does not have the format of its table."""
+    """An error in a row that does not have the format of its table."""
 
 
 class NoColumnError(TableError):
-    """A table lacks a requested column."""
+    """An error which means that a table lacks a requested column."""
 
     def __init__(self, label: str, column: str, there: list[str]) -> None:
         names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
@@ -29,7 +29,7 @@ class NoColumnError(TableError):
 
 
 class Spelled(str):
-    """A value that is not text, as the file spells it. It may be a number of any size and precision."""
+    """A value that is not text, spelled as in the file. It may be a number of any size and precision."""
 
 
 def place_of(column: str, heads: list[str], label: str) -> int:
@@ -45,9 +45,9 @@ def place_of(column: str, heads: list[str], label: str) -> int:
 
 
 def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """Yield the texts of rows of one cell.
+    """Yield the texts of a column. Each row in `rows` has only the cell of this column.
 
-    Each text has line feeds as line ends and ends with one. Null cells are skipped.
+    Each text has line feeds as line ends and ends with a line feed. Null cells are skipped.
     """
     for where, (cell,) in rows:
         if isinstance(cell, str) and not isinstance(cell, Spelled):
@@ -58,7 +58,7 @@ def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decodin
 
 
 def kind_of_cell(cell: Any) -> str:
-    """Return a name for a cell that is not text."""
+    """Return a description of a cell that is not text, for messages."""
     return "a number" if isinstance(cell, Spelled) else type(cell).__name__
 
 

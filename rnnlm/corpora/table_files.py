@@ -18,12 +18,14 @@ from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding,
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256
-# The limit for a line, and for a file that is a single JSON value, which is read as a whole.
+# The largest number of characters of a line, and of a file that is a single JSON value and is therefore read as a
+# whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-SEARCHED_ROWS = 1_024  # If not all objects of a JSON lines file have a column, it must occur in this many rows.
+# If some objects of a JSON lines file lack a column, the column must occur in one of this many first rows.
+SEARCHED_ROWS = 1_024
 NO_VALUE = object()
-TEXT_TYPES = (  # Types of Arrow. Bytes are read as text too.
+TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
 )
@@ -43,7 +45,7 @@ def csv_rows(
     """
     lines = single_lines(without_long_lines(pieces, label, "has a line", "fix it"))
     heads: list[str] = []
-    number = 1  # The number of the line.
+    number = 1  # The number of the next line.
     try:
         for record, row in dialect.records(lines):
             number += record.count("\n")
@@ -59,7 +61,7 @@ def csv_rows(
                     f"{label}: row {number - 1} has {len(row)} cells, expected at least {last + 1} for column "
                     f"{heads[last]!r}; fix the row"
                 )
-            if kind == "tsv" and record.count("\n") > 1:  # In a tsv file, a row is usually a line.
+            if kind == "tsv" and record.count("\n") > 1:  # In a tsv file, a row usually consists of a single line.
                 place = f"line {number - record.count(chr(10))} begins a row of {record.count(chr(10))} lines"
                 decoding.note(label, f"{place}, by its quotes; corpus.quoting=none reads each line as a row", "rows")
             yield label, tuple(row[place] for place in places)
@@ -84,7 +86,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """Return the dialect of a csv or tsv file by its beginning. A note is recorded if another dialect was possible."""
+    """Return the dialect of a csv or tsv file by its beginning. If another dialect was possible, a note is recorded."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"
@@ -95,8 +97,8 @@ def noted_dialect(
 def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
     """Yield the cells of the given columns of the object in each line. Empty lines are skipped.
 
-    Raise NoColumnError if an object lacks a column. If `sparse` is true, it is only raised if none of the first
-    SEARCHED_ROWS objects has the column, and missing cells are None.
+    Raise NoColumnError if an object lacks a column. If `sparse` is true, missing cells are None, and the error is only
+    raised if none of the first SEARCHED_ROWS objects has the column.
     """
     objects = json_objects(pieces, label)
     first = list(itertools.islice(objects, SEARCHED_ROWS)) if sparse else []
@@ -115,10 +117,10 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and the object of each line.
 
-    If the whole file is one JSON value, yield it or the objects of its list.
+    If the whole file is one JSON value, yield this object, or the objects of this list.
     """
     lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
-    first = 0  # The number of the first line that is not blank.
+    first = 0  # The number of the first line that is not blank, or 0 before it is found.
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
@@ -174,9 +176,9 @@ def too_long(label: str, what: str, advice: str) -> TableError:
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:
-    """Return the value of a column, or NO_VALUE.
+    """Return the value of a column, or NO_VALUE if the row lacks the column.
 
-    The column `data.body` is also the entry `body` of the object `data`.
+    The column `data.body` may also be the entry `body` of the object `data`.
     """
     if column in row:
         return row[column]
@@ -217,7 +219,10 @@ def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
 
 
 def unpacked_bytes(cells: Any) -> int:
-    """Return the number of bytes of a column's values. A value of a dictionary counts as often as it occurs."""
+    """Return the number of bytes of a column's values.
+
+    In a dictionary-encoded column, each occurrence of a value counts.
+    """
     import pyarrow.compute
 
     if not pa.types.is_dictionary(cells.type) or not any(is_kind(cells.type.value_type) for is_kind in TEXT_TYPES):
@@ -242,7 +247,8 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
         if is_text:
             values: list[Any] = cells.cast(kind).cast(pa.large_binary()).to_pylist()
             return [decoded(value, label, decoding) for value in values]
-        # Python's dates have no nanoseconds and end with the year 9999.
+        # Such values are converted to text by Arrow, because Python's dates have no nanoseconds and end with the year
+        # 9999.
         if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             values = cells.cast(kind).cast(pa.string()).to_pylist()
             return [None if value is None else Spelled(value) for value in values]
@@ -255,7 +261,11 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
 
 
 def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
-    """Decode a cell as UTF-8, which Parquet demands, or by a guess, or with U+FFFD. None stays None."""
+    """Decode a cell as UTF-8, which Parquet demands.
+
+    If this fails, the encoding is guessed, or bytes are replaced by U+FFFD, as corpus.undecodable says. None stays
+    None.
+    """
     if cell is None:
         return None
     try:

@@ -23,20 +23,20 @@ class Part(Record):
     """The place of a file or archive member in the text of its role."""
 
     label: str
-    role: str  # "text" or the name of a split.
-    begin: int  # The offset in bytes.
+    role: str  # The file's role, which is "text" or the name of a split.
+    begin: int  # The offset of the part in the text, in bytes.
     byte_count: int
-    digest: str  # The beginning of the text's sha256.
+    digest: str  # The first digits of the sha256 of the part's text.
 
 
 class PartChange(Record):
-    """A file that is new, changed or gone. Sizes are those of its cleaned text in bytes."""
+    """A file that is new, changed or gone. Its sizes are those of its cleaned text in bytes."""
 
     name: str
     change: Literal["new", "changed", "gone"]
     bytes_before: int
     bytes_now: int
-    new_lines: int | None  # None if the file has changed in too many places to count the lines.
+    new_lines: int | None  # The number of new lines, or None if the file has changed in too many places to count them.
     first_lines: tuple[str, ...] = ()  # The first of the new lines.
 
 
@@ -50,14 +50,14 @@ class TextChanges(Record):
 
     @property
     def first_lines(self) -> list[tuple[str, str]]:
-        """Return the file and a new line for each of the first files that have new lines."""
+        """Return pairs of a file's name and a new line, for the first files that have new lines."""
         return [(one.name, line) for one in self.changes for line in one.first_lines][:NEW_LINES_SHOWN]
 
 
 def text_changes(corpus: CorpusRecord) -> TextChanges | None:
     """Compare a corpus with the previous text of its source.
 
-    Return None if there was none or it is not stored any more.
+    Return None if there was no previous text or if it is not stored any more.
 
     A file that has the same text under another name counts as unchanged.
     """
@@ -112,7 +112,7 @@ def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | 
 
 
 def part_text(folder: Path, part: Part) -> memoryview:
-    """Return the bytes of a part. They are read from disk when they are accessed."""
+    """Return the bytes of a part. They are read from disk only when they are accessed."""
     if part.byte_count == 0:
         return memoryview(b"")
     with inside(folder, f"{part.role}.txt").open("rb") as file:
@@ -121,7 +121,9 @@ def part_text(folder: Path, part: Part) -> memoryview:
 
 
 def new_lines(old: memoryview, new: memoryview) -> tuple[int | None, list[bytes]]:
-    """Return the number of lines that are not in `old`, and the first of them. Repeated lines count separately.
+    """Return the number of lines of `new` that are not in `old`, and the first of them.
+
+    Repeated lines count separately.
 
     A line ends with a line feed and has fewer than COMPARED_BYTES bytes.
     """

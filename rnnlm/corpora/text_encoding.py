@@ -1,4 +1,7 @@
-"""Decoding of files to text with line feeds. Errors report where the bytes are not text and their probable encoding."""
+"""Decoding of files to text with line feeds as line ends.
+
+An error says where the bytes are not text in the expected encoding, and in which encoding they probably are.
+"""
 
 import codecs
 import io
@@ -13,11 +16,11 @@ from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
 GUESSED_BYTES = 64 << 10  # The number of bytes around the first undecodable byte from which the encoding is guessed.
-WORDS_SHOWN = 3  # This many words are shown in a message about a guessed encoding.
+WORDS_SHOWN = 3  # The number of words that are shown in a message about a guessed encoding.
 MOSTLY = 0.3  # If a larger fraction of the characters is undecodable or NUL, the file is not text.
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
-# UTF-32 comes first, because its mark begins with that of UTF-16.
+# The mark of UTF-32 comes before that of UTF-16, because it begins with the same bytes.
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -28,7 +31,7 @@ BYTE_ORDER_MARKS = {
 
 
 class EncodingError(CorpusError):
-    """The bytes of a file are not text in the configured encoding."""
+    """An error which means that the bytes of a file are not text in the configured encoding."""
 
     def __init__(self, label: str, encoding: str, place: str, guess: str | None) -> None:
         self.label, self.encoding, self.place, self.guess = label, encoding, place, guess
@@ -79,7 +82,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_told(data: bytes, encoding: str) -> str:
-    """Return how the bytes are decoded, with three of the words, so that a wrong guess can be recognised."""
+    """Return a message about the guessed encoding, with three decoded words by which to recognise a wrong guess."""
     words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
     shown = ", ".join(list(words)[:WORDS_SHOWN])
     return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
@@ -107,12 +110,14 @@ def check_encoding(encoding: str) -> None:
 
 
 class Decoding(NamedTuple):
-    """The encoding of bytes, and the treatment of undecodable ones."""
+    """The encoding of bytes, and what is done with bytes that cannot be decoded."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    note: Callable[..., object] = lambda label, what, about="": None  # See ReadingReport.note.
-    # If true, only the first chunk decides whether a file is text. The rest is decoded with replacements.
+    # A function that records a note; see ReadingReport.note.
+    note: Callable[..., object] = lambda label, what, about="": None
+    # If true, only the first chunk decides whether a file is text. In the rest of the file, undecodable bytes are
+    # replaced.
     to_the_end: bool = False
 
 
@@ -177,11 +182,10 @@ class Decoder:
     def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
         """Return the text of a chunk with an undecodable byte.
 
-        From now on, replace such bytes instead of raising an error.
-
-        `waiting` has the bytes before the chunk that begin a character.
+        From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` has the bytes of an
+        incomplete character before the chunk.
         """
-        # An error about UTF-16 without a byte-order mark has no start.
+        # An error about a missing byte-order mark of UTF-16 has no attribute `start`.
         data, start = waiting + chunk, getattr(error, "start", 0)
         place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
         window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
@@ -196,7 +200,7 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        # A missing byte-order mark cannot be replaced, and a few encodings do not support replacement.
+        # A missing byte-order mark cannot be replaced, and a few encodings do not support the replacement of bytes.
         except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end
@@ -206,7 +210,10 @@ class Decoder:
         return text
 
     def without_nul(self, text: str, chunk: bytes) -> str:
-        """Replace each NUL by U+FFFD. If there are many, the file is in another encoding or is not text."""
+        """Replace each NUL by U+FFFD.
+
+        If there are many, the file is in another encoding or is not text, which is an error.
+        """
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
         is_text = self.offset > 0 and self.decoding.to_the_end
         many = mode == "guess" and not is_text and text.count("\x00") > MOSTLY * len(text)
@@ -236,7 +243,10 @@ def single_lines(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the text in pieces that end at line ends. A line that is longer than a piece is held in memory."""
+    """Yield the text in pieces that end at line ends.
+
+    A line that is longer than a piece is held in memory as a whole.
+    """
     held: list[str] = []
     for piece in pieces:
         end = piece.rfind("\n") + 1
@@ -250,7 +260,7 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def sound_text(text: str, label: str, decoding: Decoding) -> str:
-    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if they are to be refused."""
+    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if the configuration says so."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")

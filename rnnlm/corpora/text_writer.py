@@ -1,4 +1,7 @@
-"""Writers of the text of a corpus. Each role has a file with its digest and the index of its sources."""
+"""Writers of the text of a corpus.
+
+The text of each role is written to a file, with its digest and an index of its sources.
+"""
 
 import hashlib
 import logging
@@ -19,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class RoleFile:
-    """The file of a split or of the whole text, and the index of its sources (see source_index.py), during writing.
+    """The file of a split or of the whole text while it is written, and the index of its sources (source_index.py).
 
     Text that consists of white space belongs to the source before it.
     """
@@ -57,7 +60,7 @@ class CorpusWriter:
     def __init__(self, folder: Path, config: CorpusConfig) -> None:
         self.folder, self.config = folder, config
         self.roles: dict[str, RoleFile] = {}
-        self.any_text = False  # True if there is text other than white space.
+        self.any_text = False  # True if any source has text other than white space.
         self.parts: list[Part] = []
 
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
@@ -79,7 +82,7 @@ class CorpusWriter:
                     last = data[-1:] or last
                     if rows:
                         file.end_source(index)
-            finally:  # Inspection also reads the text that was written before an error.
+            finally:  # The text written before an error is completed, because the inspection reads it, too.
                 if last != b"\n":
                     file.write(b"\n", text)
                 file.end_source(index)
@@ -114,13 +117,16 @@ class CorpusWriter:
 
     @property
     def written(self) -> list[Path]:
-        """All written files. A role with a single source has no index."""
+        """All written files. A role with a single source has no index file."""
         indexes = [file.index_path for file in self.roles.values() if file.source_count > 1]
         return [file.path for file in self.roles.values()] + indexes
 
     @property
     def digest(self) -> str:
-        """The sha256 of a single source, or the sha256 over the name, digest and index digest of each role."""
+        """The sha256 of the text if there is a single source.
+
+        Otherwise the sha256 over the name of each role and the digests of its text and of its index.
+        """
         if self.source_counts.get("text") == 1:
             return self.digests["text"]
         lines = ""

@@ -13,14 +13,15 @@ from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TrainingSample
 from rnnlm.storage.stages import stage_key
 
-KEY_DIGITS = 16  # The number of hexadecimal digits of a digest. 8 bytes distinguish tens of millions of documents.
+# The number of hexadecimal digits of a digest that are stored. These 8 bytes distinguish tens of millions of documents.
+KEY_DIGITS = 16
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
     """Sample at most maximum_documents training documents. If there are no more documents, return the corpus unchanged.
 
-    The sample is found by reading the text once, and is remembered in home.corpora/known. If maximum_documents is None,
-    the corpus is not sampled. Raise CorpusError if the sample would be empty.
+    The sample is found by reading the text once, and is stored in home.corpora/known. If maximum_documents is None, the
+    corpus is not sampled. Raise CorpusError if the sample would be empty.
     """
     if maximum_documents is None:
         return corpus
@@ -41,11 +42,10 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
 
 
 def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample | None:
-    """Draw a sample, or return None if the corpus has no more training documents.
+    """Draw a sample, or return None if the corpus has at most `maximum_documents` training documents.
 
-    Only the sample's digests are in memory.
-
-    Either all or none of several equal documents are in the sample. Hence it may be a little smaller than the maximum.
+    Only the sample's digests are in memory. Of several equal documents, either all or none are in the sample. Hence it
+    may be a little smaller than the maximum.
     """
     documents = (document for document in corpus_documents(corpus) if document.split == "train")
     keys = ((int(document.sha256[:KEY_DIGITS], 16), len(document.data)) for document in documents)

@@ -1,1 +1,1 @@
-"""Tables and text for terminal and pages, plots, and progress. Secrets are removed from all of them."""
+"""Tables and text for the terminal and for pages, plots, and progress. Secrets are removed from all output."""

@@ -1,4 +1,4 @@
-"""Figures in a common style, without pyplot. They have no global state and no window, and can be drawn in threads."""
+"""Figures in a common style. They are made without pyplot, so they have no global state and can be drawn in threads."""
 
 from collections.abc import Sequence
 from typing import Any

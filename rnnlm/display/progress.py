@@ -13,9 +13,10 @@ from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
-BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"  # The bar fits into 80 columns.
+# The format of a bar, which fits into 80 columns.
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"
 SHARE = "share_done"  # The attribute of a log record that contains the fraction of the work that is done.
-BYTES = "B"  # The unit that is shown in megabytes.
+BYTES = "B"  # The unit of work that is shown in megabytes.
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ LISTENERS: list[Listener] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call the listener for every report inside the context. It must return at once, and must not raise."""
+    """Call the listener for every report inside the context. The listener must return at once, and must not raise."""
     LISTENERS.append(listener)
     try:
         yield
@@ -52,7 +53,7 @@ def time_left(seconds: float) -> str:
 
 
 def clear_bars() -> None:
-    """Erase the bars on the terminal, so that a line can be printed. Their next update draws them again."""
+    """Erase the bars on the terminal, so that a line can be printed. The next update of each bar draws it again."""
     for bar in list(getattr(tqdm, "_instances", ())):
         bar.clear()
 
@@ -65,7 +66,7 @@ def in_notebook() -> bool:
 def notebook_bar() -> type[tqdm]:
     """Return the class of bars for notebooks: a widget if ipywidgets is installed, otherwise a line of text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm would recommend to install ipywidgets.
+        warnings.simplefilter("ignore")  # tqdm would otherwise recommend to install ipywidgets.
         from tqdm.autonotebook import tqdm as bar
     return cast(type[tqdm], bar)
 
@@ -74,11 +75,11 @@ def notebook_bar() -> type[tqdm]:
 class Progress:
     """A context manager that shows progress.
 
-    Call `update` as work is done, and `facts` with text to show next to it.
+    Call `update` as work is done, and `facts` with text to show next to the amount of work.
     """
 
     what: str  # The name of the work at the beginning of each line.
-    total: int | None  # It is None if the total is unknown.
+    total: int | None  # The amount of work, or None if it is unknown.
     unit: str  # The unit of `total` and `done`, which is a word or BYTES.
     every_seconds: float = LOG_EVERY_SECONDS  # The seconds from one log line to the next.
     done: int = 0

@@ -1,4 +1,4 @@
-"""Layout for reports: tables for the terminal and in Markdown, and text and images in Markdown."""
+"""The layout of reports: tables for the terminal and in Markdown, and text and images in Markdown."""
 
 import base64
 import logging
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 TableRows = list[dict[str, Any]]  # Each row maps headings to cells.
-NAME_WIDTH, LINE_WIDTH = 11, 80  # The number of characters on the terminal.
+NAME_WIDTH, LINE_WIDTH = 11, 80  # The width of a name and of a whole line on the terminal, in characters.
 LETTERS = re.compile(r"[^\W\d]")
 # The zero-width non-joiner and joiner, and the left-to-right and right-to-left marks.
 JOINERS = "\u200c\u200d\u200e\u200f"
@@ -28,13 +28,13 @@ def labelled(name: str, text: str) -> str:
         LINE_WIDTH,
         initial_indent=name.ljust(NAME_WIDTH),
         subsequent_indent=" " * NAME_WIDTH,
-        break_long_words=False,  # Digests and paths are not broken.
+        break_long_words=False,  # Long words are not broken, because they are digests and paths.
         break_on_hyphens=False,
     )
 
 
 def fact_lines(facts: Mapping[str, object]) -> list[str]:
-    """Return lines for all names and values by labelled().
+    """Return lines with all names and values, formatted by labelled().
 
     Lists have a line for each item. Empty values are omitted.
     """
@@ -81,7 +81,7 @@ def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
 
 
 def markdown_table(rows: TableRows) -> str:
-    """Return a table in Markdown. Cells are escaped; paths and Code are shown as code."""
+    """Return a table in Markdown. Cells are escaped. Paths and Code are shown as code."""
     heads = list(rows[0])
     lines = [[markdown_text(head) for head in heads], *([markdown_cell(row[head]) for head in heads] for row in rows)]
     table = [f"| {' | '.join(line)} |" for line in lines]
@@ -148,14 +148,14 @@ def visible(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return the text as visible() does, but keep line breaks, tabs, and spaces of any width."""
+    """Return the text escaped as by visible(), except for line breaks, tabs, and spaces of any width."""
     return re.sub(
         r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
     )
 
 
 class TerminalFormatter(logging.Formatter):
-    """A formatter that escapes the output of another one for terminals, as messages quote texts and file names."""
+    """A formatter that escapes another formatter's output for terminals, as messages quote texts and file names."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Baselines of a split and its raw size, computed in SQL for the tokens that a model predicts."""
+"""Baselines for the perplexity of a split, and the size of its raw text.
+
+The baselines are computed in SQL for the tokens that a model predicts.
+"""
 
 from dataclasses import dataclass
 
@@ -14,7 +17,7 @@ from rnnlm.storage.sql_statements import statement
 
 @dataclass(frozen=True)
 class Baselines:
-    uniform_perplexity: float  # This is the number of predictable tokens.
+    uniform_perplexity: float  # The perplexity equals the number of predictable tokens.
     unigram_perplexity: float
 
 
@@ -23,7 +26,8 @@ class SplitFacts:
     byte_count: int  # The number of UTF-8 bytes of the raw split, including line ends.
     predicted_tokens: int
     unknown_tokens: int  # The number of words that the vocabulary cannot spell.
-    restoration_bits: float  # The bits needed to restore the text from its tokens; see TextTokenizer.restoration_bits.
+    # The number of bits needed to restore the text from its tokens; see TextTokenizer.restoration_bits.
+    restoration_bits: float
 
     def score(self, summed_nll_nats: float) -> Score:
         return Score(

@@ -1,4 +1,4 @@
-"""The loss of every predicted token in batches, under the full softmax of the network alone.
+"""The loss of every predicted token in batches, under the full softmax of the network without an n-gram model.
 
 All losses of text are computed here. shared_prefix_scoring.py makes batches of rows, and document_losses.py makes rows
 of texts. The module is copied into every registered model.
@@ -19,9 +19,10 @@ from .full_softmax import LogNormalizer
 
 
 class ReadWindow(NamedTuple):
-    """A part of a batch of b rows that the model has read, with the n tokens to predict in this part."""
+    """A window of a batch of b rows that the model has read. It contains n tokens to predict."""
 
-    cells: np.ndarray  # (n,) int64: row * columns of the batch + column of each predicted token.
+    # (n,) int64: the index of each predicted token in the flattened batch, which is row * columns + column.
+    cells: np.ndarray
     hidden: Tensor  # (n, H or E): the input of the head.
     target_ids: Tensor  # (n,) int64
     state: Tensor  # (b, L, S): the state after the window.
@@ -65,9 +66,9 @@ def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[n
 
 
 def finite(nll_nats: np.ndarray) -> np.ndarray:
-    """Return the losses unchanged.
+    """Return the losses unchanged. Raise ModelError if a loss is not finite.
 
-    Raise ModelError if one is not finite, because the network's values have overflowed.
+    A loss that is not finite means that the network's values have overflowed.
     """
     if not np.isfinite(nll_nats).all():
         raise ModelError(

@@ -23,17 +23,18 @@ from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
-COMPARED_ORDER = 5  # The order of n-gram models that are only compared or mixed with a network.
+# The order of n-gram models that are not configured, but only compared with a network or mixed with one.
+COMPARED_ORDER = 5
 # Contexts of one length get a weight of their own only if at least this number of validation tokens has such a context.
 FEWEST_TOKENS = 1_000
 GOLDEN = (5**0.5 - 1) / 2
-PRECISION = 1e-6  # The precision of a weight.
+PRECISION = 1e-6  # The precision of a mixture's weight.
 LEAST_GAIN = 1e-9  # EM stops when a step reduces the loss by less than this number of nats per token.
 MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
-    """Return the n-gram model of the training split, mixed with the network, and the seconds of counting.
+    """Return the mixture of the network and the n-gram model of the training split, and the seconds of counting.
 
     The weights are fitted on the validation lines for selection. `network_nll_nats` contains the network's losses on
     the validation split, (predicted tokens,), in the order of the text. If it is None, there is no network.
@@ -48,9 +49,9 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
 
 
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
-    """Return the Kneser-Ney model of the training split, and the seconds that counting took.
+    """Return the Kneser-Ney model of the training split, and the seconds that counting the n-grams took.
 
-    Of a long text only the last COUNTED_TOKENS tokens are counted, because counting needs 20 bytes per token. The last
+    Counting needs 20 bytes per token, so only the last COUNTED_TOKENS tokens of a long text are counted. The last
     tokens are chosen because they are the newest.
     """
     size, start = dataset.vocabulary_size, time.perf_counter()
@@ -69,7 +70,10 @@ def first_counted_row(dataset: DatasetRecord) -> int:
 
 
 def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-probabilities and lengths of known contexts, each (predicted tokens,), in the order of the text."""
+    """Return the log-probability of each token and the length of its known context, in the order of the text.
+
+    Both arrays have shape (predicted tokens,).
+    """
     source = StoredSplit(dataset, split)
     parts = [model.log_probabilities(*part) for part in contexts_of_split(source, dataset.mode, model.order - 1)]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -78,8 +82,8 @@ def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Sp
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
     """Return the weights of the n-gram model with the lowest loss, one for each length of the known context, (order,).
 
-    Lengths with few tokens get the weight that is best for all tokens together. The weight of the network is always
-    positive.
+    If few tokens have a context of some length, this length gets the weight that is best for all tokens together. The
+    weight of the network is always positive.
     """
     shares = np.full(order, best_share(of_network, of_counts))
     for length in range(order):
@@ -98,8 +102,8 @@ def best_share(first: np.ndarray, second: np.ndarray) -> float:
     """Return the weight of the second model in p = (1 - w) p_first + w p_second with the lowest mean loss.
 
     `first` and `second` are natural logarithms, (tokens,). The loss is convex in the weight, which is computed up to
-    PRECISION. The weights 0 and 1 are tried too, so that the mixture is never worse on these tokens than one of the
-    models.
+    PRECISION. The weights 0 and 1 are tried, too, so that neither of the two models alone has a lower loss on these
+    tokens.
     """
 
     def loss(share: float) -> float:
@@ -127,9 +131,9 @@ def best_shares(nll_nats: np.ndarray) -> np.ndarray:
 
 
 def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Return the minimum of a function that is unimodal between low and high, by golden-section search (Kiefer 1953).
+    """Return the minimum of `loss` between `low` and `high` by golden-section search (Kiefer 1953).
 
-    Each step keeps 0.618 of the interval and one of its two inner points.
+    The function must be unimodal. Each step keeps 0.618 of the interval and one of its two inner points.
     """
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)

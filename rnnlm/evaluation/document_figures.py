@@ -1,4 +1,4 @@
-"""Scores of documents as columns, and the settings besides the model that they depend on."""
+"""Scores of documents as columns, and settings on which they depend besides the model."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ def tail_dtype(device: torch.device) -> torch.dtype:
 
 
 def with_line_end(text: str) -> str:
-    """Return the text with a line feed at the end of every line, so that different line ends have the same loss."""
+    """Return the text with a line feed at the end of every line, so that its loss does not depend on its line ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

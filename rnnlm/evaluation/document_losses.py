@@ -1,9 +1,9 @@
 """The loss of each document under a model, for promotion, serving, bulk scoring and the evaluation harness.
 
-A document is cut as the model's training text was. In `sentence` mode each line is a row (several rows if it is long),
-and the state before it is zero. In `stream` mode the whole document is one text. Every token is predicted exactly once,
-including the `<eos>` of each line. The end of a line always counts as one byte, even if the last line has no line feed,
-so that bits per byte do not depend on how the text was read.
+A document is cut in the same way as the model's training text. In `sentence` mode each line is a row (several rows if
+it is long), and the state before it is zero. In `stream` mode the whole document is one text. Every token is predicted
+exactly once, including the `<eos>` of each line. The end of a line always counts as one byte, even if the last line has
+no line feed, so that bits per byte do not depend on how the text was read.
 
 The module is copied into every registered model.
 """
@@ -35,7 +35,7 @@ from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
 
 
 class Cut(Protocol):
-    """The way in which text is cut into rows, such as config.SequencesConfig."""
+    """The settings by which text is cut into rows. config.SequencesConfig is an example."""
 
     @property
     def mode(self) -> Literal["sentence", "stream"]: ...
@@ -49,17 +49,17 @@ class DocumentLoss(Score):
     """The score of one document, with its tokens. The arrays are empty if nothing is predicted."""
 
     token_ids: np.ndarray  # (tokens,) int32: the predicted tokens in the order of the text.
-    nll_nats: np.ndarray  # (tokens,) float32
+    nll_nats: np.ndarray  # (tokens,) float32: the loss of each token.
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineLosses:
-    """The losses of each line of many documents as columns, (lines,) each. The lines of a document are adjacent."""
+    """The losses of each line of many documents as columns, (lines,) each, document by document."""
 
     counts: np.ndarray  # (documents,) int64: the number of lines of each document.
     tokens: np.ndarray  # int64: the number of predicted tokens.
-    nll_nats: np.ndarray  # float64: the sum over the tokens.
-    restoration_bits: np.ndarray  # float64
+    nll_nats: np.ndarray  # float64: the sum of the losses of the line's tokens.
+    restoration_bits: np.ndarray  # float64: the number of bits needed to restore the line from its tokens.
     byte_count: np.ndarray  # int64: the number of bytes, including the end of the line.
 
 
@@ -113,17 +113,17 @@ def document_losses(
         model: The model.
         tokenizer: The model's tokenizer.
         texts: The documents.
-        cut: How the documents are cut into rows.
+        cut: The settings by which the documents are cut into rows.
         batch_size: The number of rows in a batch, which changes the results only by rounding.
         tail_dtype: The precision of products with rare classes; see LogNormalizer.
-        known_nll: The losses of the tokens, if they are known already. The model then computes nothing.
+        known_nll: The losses of all tokens in order, if they are known. The model then computes nothing.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_texts = list(chain.from_iterable(documents))
     line_counts = np.fromiter(map(len, documents), np.int64, len(texts))
     lines = encoded_lines(tokenizer, line_texts)
     rows = rows_of_documents(lines, line_counts, cut)
-    first_lines = ends(line_counts)  # The first line of each document.
+    first_lines = ends(line_counts)  # The index of the first line of each document.
     predicted = predicted_by_line(lines, cut.mode)
     tokens = sums_between(predicted, first_lines)
     _, token_ids = shifted_rows(rows)
@@ -158,7 +158,7 @@ def document_losses(
 
 
 def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> TokenRows:
-    """Return the rows that a model reads.
+    """Return the rows that a model reads, in the order of the documents.
 
     `line_counts`, (documents,), contains the number of lines of each document.
     """

@@ -1,4 +1,4 @@
-"""Explanation of a text step by step: the tokens that are read and predicted, with state, probabilities and loss."""
+"""Explanation of a text step by step, with tokens read and predicted, states, probabilities and losses."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,17 +20,17 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextT
 class ExplanationStep:
     """One step of the explanation. The model reads the input token and predicts the target, which is the next token."""
 
-    input_text: str  # The text of the token; special tokens are shown by their names.
+    input_text: str  # The text of the token that is read. Special tokens are shown by their names.
     input_id: int
     target_text: str
     target_id: int
     start: int  # The position of the target in the text, in code points.
     end: int
     starts_row: bool  # True if the state before this step is zero.
-    nll_nats: float  # The loss, which is minus the natural logarithm of the target's probability.
+    nll_nats: float  # The loss of the step, which is minus the natural logarithm of the target's probability.
     rank: int  # The rank of the target among all tokens. The most probable token has rank 1.
     alternatives: tuple[tuple[str, float], ...]  # The most probable tokens with their probabilities.
-    # The bits to spell an unknown word, in addition to the loss of its `<unk>`. For other tokens they are 0.
+    # The number of bits to spell an unknown word, in addition to the loss of its `<unk>`. It is 0 for other tokens.
     spelling_bits: float
 
     @property
@@ -39,14 +39,15 @@ class ExplanationStep:
 
     @property
     def is_unknown(self) -> bool:
-        """True if the target is an unknown word, but not the corpus's own literal for unknown words."""
+        """True if the target is an unknown word, not the corpus's own literal for unknown words."""
         return self.spelling_bits >= 1
 
 
 @dataclass(frozen=True)
 class Explanation:
     steps: tuple[ExplanationStep, ...]
-    # (steps, layers, hidden size) float32: the states after each input, in an ensemble those of the first network.
+    # The states of all layers after each input, (steps, layers, hidden size) float32. In an ensemble they are those of
+    # the first network.
     states: np.ndarray
     loss: DocumentLoss  # The loss of the whole text, as `rnnlm evaluate` computes it.
 
@@ -60,10 +61,10 @@ def explain(
     alternatives: int = 5,
     check: Callable[[], None] | None = None,
 ) -> Explanation:
-    """Read the text token by token. It is cut into rows as by document_losses().
+    """Return an explanation of the text, which the model reads token by token.
 
-    `alternatives` is the number of most probable tokens to list per step. `check` is called before each step, and may
-    raise an exception to stop.
+    The text is cut into rows as by document_losses(). `alternatives` is the number of most probable tokens to list per
+    step. `check` is called before each step, and may raise an exception to stop.
     """
     text = LONE_SURROGATE.sub("\ufffd", text)
     (loss,) = document_losses(model, tokenizer, [text], cut)
@@ -78,7 +79,7 @@ def explain(
             if check is not None:
                 check()
             (start, end), nll_nats = next(places)
-            # A token without a text of its own, such as a part of a character, is shown by its spelling in the
+            # A token that is not a text by itself, such as a part of a character, is shown by its spelling in the
             # vocabulary.
             covered = text[start:end] if target_id != EOS else ""
             target_text = covered or spelling(tokenizer, target_id)
@@ -108,10 +109,10 @@ def explain(
 
 
 def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-    """Yield for each of t inputs its id, the target's id, the logits (V,) and the outputs (1, layers, H).
+    """Yield the input id, the target id, the logits (V,) and the layers' outputs (1, layers, H) of each step of a row.
 
-    `row` contains ids, (t + 1,). The model reads one token at a time, because the outputs of all layers are needed. The
-    output of an Elman layer is its state. In an ensemble the outputs are those of the first network.
+    `row` contains t + 1 ids for t steps. The model reads one token at a time, because the outputs of all layers are
+    needed. The output of an Elman layer is its state. In an ensemble the outputs are those of the first network.
     """
     networks = model.networks
     states = [network.stack.initial_state(1) for network in networks]

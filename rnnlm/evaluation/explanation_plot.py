@@ -1,4 +1,4 @@
-"""Plot of the hidden state over a text, with the loss of each step below."""
+"""A plot of the hidden states over a text, with the loss of each step below."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -10,9 +10,9 @@ from rnnlm.display.plots import BLUE, GREY, INK, RED, new_figure, set_titles
 from rnnlm.display.text_layout import visible
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-# The width per step, and the smallest and largest width of the plot.
+# The width of a step, and the smallest and the largest width of the plot, in inches.
 STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0
-MOST_LABELS = 100  # With more labels, they would overlap.
+MOST_LABELS = 100  # If there are more steps than this, only some are labelled, because the labels would overlap.
 LONGEST_LABEL = 14  # The largest number of characters in a label.
 
 
@@ -64,10 +64,11 @@ def label_steps(axes: Any, texts: list[str]) -> None:
 
 
 def shortened(text: str) -> str:
-    text = visible(text).replace("$", r"\$")  # matplotlib interprets text between dollars as a formula.
+    # A dollar is escaped, because matplotlib interprets text between dollars as a formula.
+    text = visible(text).replace("$", r"\$")
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
 def row_starts(steps: tuple[ExplanationStep, ...]) -> list[int]:
-    """Return the steps, except the first one, before which the state is set to zero."""
+    """Return the numbers of the steps, except the first one, before which the state is set to zero."""
     return [place + 1 for place, (_, step) in enumerate(pairwise(steps)) if step.starts_row]

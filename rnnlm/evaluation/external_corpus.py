@@ -32,19 +32,20 @@ Reported = TypeVar("Reported", bound=Record)
 
 @dataclass(frozen=True)
 class CorpusForModel:
-    """A model, and a corpus that was cut and tokenized as the model's own training text was."""
+    """A model, and a corpus that was cut and tokenized in the same way as the model's own training text."""
 
     model: LanguageModel
     dataset: DatasetRecord
     split: Split  # The split to score.
-    reported_as: str  # The name of the split, or `all`.
+    reported_as: str  # The name by which the split is reported, or `all` for the whole text.
     # The fraction of the split that occurs in the training text; see training_overlap.seen_share.
     seen_share: float | None
-    counted: bool  # True if the model's n-gram model was trained on this split.
-    score_warnings: tuple[str, ...]  # Warnings of copied text, which makes the scores misleading.
+    counted: bool  # True if the n-gram model inside the model was trained on this split.
+    # Warnings that the split is copied from the training text or repeats itself, which makes the scores misleading.
+    score_warnings: tuple[str, ...]
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record with the reported name of the split, and its fraction that occurs in the training text."""
+        """Return the record with the reported name of the split and the fraction of it that occurs in training."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
@@ -55,8 +56,8 @@ def score_corpus(
 
     `probabilities` is a file to which the probabilities of all tokens are written. If no split is given, the `test`
     split is scored if the corpus has splits, or if the model was trained on this corpus, because a score on training
-    text says little. Otherwise the whole text is scored and reported as `all`. The unigram baseline uses the training
-    split of this corpus, or the whole text itself.
+    text says little. In all other cases the whole text is scored and reported as `all`. The unigram baseline uses the
+    training split of this corpus, or the whole text.
     """
     opened = open_corpus(home, folder, config, split)
     if probabilities is not None:
@@ -67,7 +68,10 @@ def score_corpus(
 def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
 ) -> CorpusForModel:
-    """Tokenize the corpus for the model, and choose the split as score_corpus does."""
+    """Return the corpus tokenized for the model, with the split that is scored.
+
+    If `split` is None, it is chosen as in score_corpus().
+    """
     origin = read_training_provenance(folder)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)

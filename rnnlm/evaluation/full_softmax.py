@@ -2,11 +2,11 @@
 
 Nearly all of the time is spent on ln Z, which needs a product with the whole vocabulary. The sum is computed over
 blocks of the vocabulary, because a block of logits fits into the CPU's cache and is never stored. This takes half the
-time of computing all logits.
+time of computing all logits at once.
 
-Some CPUs multiply bfloat16 numbers twice as fast. The error of a logit enters ln Z multiplied by the probability of its
-class. Hence products with frequent classes stay in float32, and products with the many rare classes, which contribute
-little to Z, may be computed in bfloat16 (`tail_dtype`).
+Some CPUs multiply bfloat16 numbers twice as fast as float32 numbers. The error of a logit enters ln Z multiplied by the
+probability of its class. Hence products with frequent classes stay in float32, and products with the many rare classes,
+which contribute little to Z, may be computed in bfloat16 (`tail_dtype`).
 
 The module is copied into every registered model.
 """
@@ -20,11 +20,12 @@ from torch.nn.functional import pad
 from ..losses.loss import CPU_ROWS, GPU_ROWS
 from ..models.language_model import LanguageModel
 
-BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # The size of a block of logits, which needs 2 MiB.
+BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # The numbers of rows and classes of a block of logits, which needs 2 MiB.
 EXACT_CLASSES = 2_048  # The number of most frequent classes, whose products are always float32.
-# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN keeps a program for each shape.
+# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN keeps a program for each shape
+# of a matrix.
 ROW_MULTIPLE = 64
-SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller, float32 has lost digits.
+SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller, float32 has lost digits of the sum.
 
 
 @torch.inference_mode()
@@ -53,7 +54,7 @@ class LogNormalizer:
             (part if first < EXACT_CLASSES else part.to(tail_dtype), bias[first : first + BLOCK_CLASSES].exp())
             for first, part in zip(range(0, len(weight), BLOCK_CLASSES), weight.split(BLOCK_CLASSES), strict=True)
         ]
-        # All blocks share these buffers, because allocating new pages takes time.
+        # All blocks are computed in these buffers, because allocating new memory takes time.
         self.logits = weight.new_empty(BLOCK_ROWS * BLOCK_CLASSES)
         self.tail_logits = torch.empty_like(self.logits, dtype=tail_dtype)
 
@@ -63,7 +64,7 @@ class LogNormalizer:
         if hidden.device.type != "cpu":  # On a GPU it is faster to compute all logits at once.
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
-        # These sums are outside of float32's range, or close to its limits.
+        # Sums that are outside of float32's range, or close to its limits.
         out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))
         log_z = sums.log()
         if out_of_range.any():
@@ -71,7 +72,7 @@ class LogNormalizer:
         return log_z
 
     def of_all_logits(self, hidden: Tensor, rows: int) -> Tensor:
-        """Return the same result, (n,), computed from all logits of `rows` contexts at a time."""
+        """Return the result of __call__(), computed from all logits of `rows` contexts at a time, (n,)."""
         parts = [self.model.logits(part).float().logsumexp(dim=1) for part in hidden.split(rows)]
         return torch.cat([hidden.new_zeros(0), *parts])
 
@@ -82,12 +83,12 @@ class LogNormalizer:
         `hidden` has shape (n, H) and `target_ids` has shape (n,).
         """
         nll = self(hidden) - target_logits(self.model, hidden, target_ids)
-        return nll.clamp_(min=0.0)  # Negative values can only be due to rounding.
+        return nll.clamp_(min=0.0)  # A negative loss can only be due to rounding.
 
     def sums(self, hidden: Tensor) -> Tensor:
         """Return the sum of exp(logit) of each row, (n,). It is inf or nan beyond float32's range.
 
-        `hidden` has at most BLOCK_ROWS rows.
+        `hidden` must have at most BLOCK_ROWS rows.
         """
         sums = hidden.new_zeros(len(hidden))
         hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x.

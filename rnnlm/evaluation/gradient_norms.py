@@ -1,4 +1,4 @@
-"""Norms of gradients through time, which show how far back an error reaches in a model.
+"""Norms of gradients through time, which show how far back the loss of a token depends on a model's states.
 
 Backpropagation through time multiplies the gradient by one Jacobian for each step back. The product shrinks or grows
 about geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 2013), so that gradients vanish or
@@ -13,7 +13,8 @@ from rnnlm.models.block import Block
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 
-# In these kinds the state consists of keys, values, scaled memories or pending sums, whose norms are not comparable.
+# Kinds of layers whose state consists of keys, values, scaled memories or pending sums. The norms of such states are
+# not comparable, so the gradients of the layers' inputs are measured instead.
 READ_BY_INPUT = (Block, FeedForwardCell)
 
 
@@ -22,8 +23,8 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
 
     `token_ids` has shape (b, t) and type int64. `target_ids`, (b,), is the token after each row. Entry (l, k) is the
     mean over the rows of ‖∂ loss / ∂ h‖₂. Here loss is -log p(target) in nats after the last token of the row, and h is
-    the state of layer l, k steps before that of the last token. In the kinds of READ_BY_INPUT, h is the input of the
-    layer instead. The norm is 0 where the loss does not depend on h. Rows begin with a zero state.
+    the state of layer l, k steps before the last token. For the kinds in READ_BY_INPUT, h is the input of the layer
+    instead. The norm is 0 where the loss does not depend on h. Rows begin with a zero state.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
@@ -36,7 +37,8 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
             probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
-    # The loss of a row depends only on its own states, so the gradient of the sum contains the gradient of each row.
+    # The loss of a row depends only on the row's own states, so the gradient of the sum contains the gradient of each
+    # row.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
     )
@@ -46,9 +48,9 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
 
 
 def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """Return the norms for token embeddings instead of states, (t,) by distance.
+    """Return the norms of the gradients of the embedded tokens instead of the states, by distance, (t,).
 
-    They are defined for every kind of model.
+    These norms are defined for every kind of model.
     """
     embedded = model.embedding(token_ids).detach().requires_grad_()
     outputs, _ = model.stack(embedded)

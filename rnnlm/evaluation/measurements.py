@@ -12,7 +12,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a measurement: a markdown page, unless there is nothing to report, and plots for the MLflow run."""
+    """The result of a measurement: plots for the MLflow run, and a markdown page unless there is nothing to report."""
 
     page: str = ""
     pictures: tuple[Path, ...] = ()
@@ -24,18 +24,18 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """A further measurement.
+    """A further measurement of a trained model.
 
-    The result is kept in the run's folder, and `measure` reuses it unless the last argument is true.
+    Its result is kept in the run's folder. `measure` reuses this result unless its last argument is true.
     """
 
     name: str
-    # The last argument forces a new measurement.
+    # A function that measures the model. If its last argument is true, it measures again.
     measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]
     is_wanted: Callable[[PipelineConfig, RunRecord], bool] = always
 
 
 def measurements(config: PipelineConfig, run: RunRecord) -> list[ModelMeasurement]:
-    """Return the measurements that the configuration requests and that are possible with this model."""
+    """Return the measurements that the configuration requests and that are possible with the run's model."""
     found: list[ModelMeasurement] = plugged("measurements")
     return [one for one in found if one.is_wanted(config, run)]

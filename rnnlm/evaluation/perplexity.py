@@ -1,4 +1,4 @@
-"""Perplexity and bits per byte of a model on whole splits, with the baselines."""
+"""Perplexity and bits per byte of a model on whole splits, compared with baselines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,8 +29,9 @@ class SummedLosses:
     """The losses in nats of the model and of its parts, summed over a split."""
 
     model: float
-    network: float | None = None  # It is None if the model is a network without an n-gram model.
-    counts: float | None = None  # It is None if there is no n-gram model.
+    # The loss of the network. It is None if the model is a network without an n-gram model.
+    network: float | None = None
+    counts: float | None = None  # The loss of the n-gram model. It is None if there is no n-gram model.
 
 
 @stage("evaluation")
@@ -39,14 +40,13 @@ def evaluate_run(
 ) -> EvaluationRecord:
     """Score the run's model, its parts and the baselines on each configured split.
 
-    The result is kept in the run's folder.
-
-    An n-gram model next to a network is scored only on held-out splits, because it was trained on the training split.
+    The result is kept in the run's folder. An n-gram model that is mixed or compared with a network is scored only on
+    held-out splits, because it was trained on the training split.
     """
 
     def build() -> dict[str, object]:
         mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
-        if mixture is None:  # Train an n-gram model that is only compared with the network, not mixed with it.
+        if mixture is None:  # The network is used without an n-gram model. Train one with which it is only compared.
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores: dict[str, object] = {}
@@ -71,7 +71,7 @@ def evaluate_run(
 def score_split(
     model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64, *, counted: bool = False
 ) -> SplitScore:
-    """Return the perplexity, bits per byte and unknown rate of a whole split, also for the model's parts and baselines.
+    """Return the scores of a whole split for the model, its parts and the baselines.
 
     `counted` says that the n-gram model was trained on this split. Then only the network is scored, if there is one.
     """
@@ -104,7 +104,8 @@ def summed_losses(
 def score_first_rows(dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, rows: int) -> dict[str, object]:
     """Return the fields of SplitScore for the first `rows` rows of a split.
 
-    `nll_nats`, (predicted tokens,), contains the losses of the whole split. If the split has fewer rows, all are used.
+    `nll_nats`, (predicted tokens,), contains the losses of the whole split. If the split has fewer rows, all rows are
+    used.
     """
     with connect(dataset) as connection:
         (row,) = table(connection, "queries/measure_tokens_before", {"split": split, "row": rows})

@@ -1,4 +1,4 @@
-"""Scores as rows of tables, with a model and its baselines.
+"""The scores of a model and its baselines as rows of tables.
 
 A heading contains the split and the measure, such as `test perplexity`, unless the row contains the split.
 """
@@ -44,7 +44,7 @@ def part_row(whole: dict[str, Any], model: str, score: PartScore, of: str) -> di
 
 
 def counts_sentence(score: SplitScore) -> str:
-    """Return a sentence that compares the network with the n-gram model, or "" if there is no n-gram model."""
+    """Return a sentence that compares the network with the n-gram model, or "" without an n-gram model."""
     if score.counts is None:
         return ""
     counts, network = score.counts, score.network or score

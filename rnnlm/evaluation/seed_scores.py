@@ -1,4 +1,4 @@
-"""Scores of several runs that differ only in their seed: the mean, its confidence interval and the deviation."""
+"""The mean of the scores of several runs that differ only in their seed, its confidence interval, and the deviation."""
 
 import statistics
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def mean_score(split: str, model: str, scores: Sequence[PartScore] | Sequence[Sp
 
 
 def seed_rows(seeds: SeedScores) -> TableRows:
-    """Return a row for each split and model with the mean over the runs and the deviation."""
+    """Return a row for each split and model, with the mean and the standard deviation over the runs."""
     return [
         {
             "split": score.split,

@@ -1,8 +1,8 @@
 """Exact losses of many rows that share prefixes, in which the softmax of each distinct context is computed only once.
 
-The normalizer of the softmax depends only on the context (full_softmax.py), so rows with a common prefix share it. All
-rows begin with `<bos>`, many begin with the same words, and some are equal. Scoring is therefore faster than row by
-row. The module is copied into every registered model.
+The normalizer of the softmax depends only on the context (full_softmax.py), so it is computed once for all rows with a
+common prefix. All rows begin with `<bos>`, many begin with the same words, and some are equal. Scoring is therefore
+faster than row by row. The module is copied into every registered model.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ..sequences.segmentation import TokenRows, ends
 from .batch_losses import finite, read_windows
 from .full_softmax import LogNormalizer, target_logits
 
-MAX_SHARED_PREFIX = 64  # Common prefixes with more tokens are not searched for.
+MAX_SHARED_PREFIX = 64  # The largest number of tokens in the common prefixes that are searched for.
 
 
 def nll_of_rows_sharing_prefixes(
@@ -32,7 +32,7 @@ def nll_of_rows_sharing_prefixes(
 
 
 def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype) -> np.ndarray:
-    """Return the losses under a single network."""
+    """Return the losses of the rows under a single network."""
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)
@@ -41,15 +41,15 @@ def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_
         logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
         distinct = is_first[places]
         log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
-    return np.maximum(log_z[first] - logit, 0.0)  # Negative values can only be due to rounding.
+    return np.maximum(log_z[first] - logit, 0.0)  # A negative loss can only be due to rounding.
 
 
 def first_with_same_context(rows: TokenRows) -> np.ndarray:
-    """Return the first predicted token with the same context for each predicted token, (predicted tokens,) int64."""
+    """Return the index of the first predicted token with the same context, for each predicted token, int64."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
     prefix = np.zeros(len(rows), np.int64)  # The number of each row's current prefix.
-    shared = np.flatnonzero(rows.predicted)  # Rows whose prefix may be equal to that of another row.
+    shared = np.flatnonzero(rows.predicted)  # The rows whose prefix may equal that of another row.
     for depth in range(MAX_SHARED_PREFIX):
         if not len(shared):
             break

@@ -1,4 +1,4 @@
-"""The rows in which document_losses() reads a text, and the position of each scored token in the text."""
+"""The rows in which document_losses() reads a text, and the position in the text of each scored token."""
 
 from collections.abc import Iterator
 from itertools import pairwise

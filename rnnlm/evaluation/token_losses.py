@@ -1,4 +1,4 @@
-"""The loss of every token of a split under the full softmax, in the order of the text and in chunks."""
+"""The loss of every token of a split under the full softmax, in chunks in the order of the text."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,15 +21,14 @@ from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
-# The fields of a predicted token are the stored row that predicts it, the token before it, the token itself, and its
-# loss.
+# Each predicted token has these fields: the stored row that contains it, the token before it, the token, and its loss.
 TOKEN_LOSS = np.dtype(
     [("sequence_id", np.int64), ("previous_token_id", np.int32), ("token_id", np.int32), ("nll_nats", np.float32)]
 )
 
 
 def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the tokens of a split with their losses in chunks of type TOKEN_LOSS, (tokens,).
+    """Yield the tokens of a split with their losses, in arrays of type TOKEN_LOSS, (tokens,).
 
     Memory does not grow with the split. `nll_nats`, (predicted tokens,), is the result of nll_of_split or stored_nll.
     """
@@ -46,10 +45,7 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray
 def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """Return the losses of the run's model, (predicted tokens,) float32.
-
-    The model includes the n-gram model, if any.
-    """
+    """Return the losses of the run's model, including its n-gram model if there is one, (predicted tokens,) float32."""
     network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
     mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
@@ -98,7 +94,7 @@ def nll_of_split(
 def network_nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """Yield the losses of the network alone, or zeros if the model has no network.
+    """Yield the losses of the network without the n-gram model, or zeros if the model has no network.
 
     `batch_size` and padding change the results only by rounding. A stream is read in a single lane, and the state is
     carried from the beginning to the end. `what` is the name of the task in progress lines.
@@ -122,7 +118,10 @@ def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield contexts() of all rows in chunks. The rows of a stream are one text, so contexts extend beyond a row."""
+    """Yield the result of contexts() for all rows in chunks.
+
+    The rows of a stream are one text, so contexts extend from one row to the next.
+    """
     earlier = np.zeros(0, np.int32)  # The last tokens of the previous chunk.
     for rows in chunks(source):
         if mode == "sentence":
@@ -137,9 +136,9 @@ def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tu
 def with_contexts(
     parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield losses and the results of contexts_of_split() for the same tokens.
+    """Yield, for the same tokens, their losses, contexts and ids; see contexts_of_split().
 
-    `parts` contains arrays of any length, in the order of the text.
+    `parts` contains arrays of losses of any length, in the order of the text.
     """
     waiting, remaining = np.zeros(0, np.float32), iter(parts)
     for before, words in contexts_of_split(source, mode, length):
@@ -152,6 +151,6 @@ def with_contexts(
 def mixed_nll(
     mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
 ) -> Iterator[np.ndarray]:
-    """Yield the mixture's losses in nats in chunks. `parts` are those of the network, in the order of the text."""
+    """Yield the mixture's losses in nats in chunks. `parts` are the network's losses, in the order of the text."""
     for part in with_contexts(parts, source, mode, mixture.context_length):
         yield mixture.nll(*part)

@@ -24,19 +24,21 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import stage_key
 
-# A smaller fraction is not reported, because any two texts have some short lines in common, such as greetings.
+# Smaller fractions are not reported, because any two texts have some short lines in common, such as greetings.
 NOTICEABLE_SHARE = 0.1
-MOSTLY_COPIES = 0.5  # In source code up to a third of the bytes are repeated lines.
+# A text is reported as mostly copied above this fraction. In source code, up to a third of the bytes are repeated
+# lines.
+MOSTLY_COPIES = 0.5
 KEY_BYTES = 8  # The number of bytes of a line's digest.
-LINES_AT_ONCE = 1 << 20  # The number of lines in memory.
+LINES_AT_ONCE = 1 << 20  # The number of lines whose digests are in memory at a time.
 DOCUMENTS_AT_ONCE = 10_000
 
 
 class CopiedShares(Record):
-    """Fractions of the bytes of a held-out split."""
+    """The copied fractions of the bytes of a held-out split."""
 
-    seen: float  # The fraction in lines that also occur in the training split.
-    repeated: float  # The fraction in lines that occur earlier in the same split.
+    seen: float  # The fraction of the bytes in lines that also occur in the training split.
+    repeated: float  # The fraction of the bytes in lines that occur earlier in the same split.
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
@@ -64,12 +66,15 @@ def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShare
 
 
 def seen_sentence(text: str) -> str:
-    """Return a sentence with a placeholder for the fraction. `text` is, for instance, `test text`."""
+    """Return a sentence about text that also occurs in training, with a placeholder for its fraction.
+
+    `text` is the beginning of the sentence, for instance `test text`.
+    """
     return f"{{share}} of the {text} also occurs in the training text, line by line"
 
 
 def repeated_sentence(text: str) -> str:
-    """Return a sentence with a placeholder for the fraction."""
+    """Return a sentence about text that repeats itself, with a placeholder for its fraction."""
     return f"{{share}} of the {text} repeats its own earlier lines"
 
 
@@ -101,7 +106,7 @@ def share_of_bytes(sizes: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) -> np.ndarray:
-    """Return those of the wanted line_keys() that belong to a line of the training split.
+    """Return those of the wanted keys that belong to a line of the training split. Keys are those of line_keys().
 
     Memory depends only on the wanted keys.
     """
@@ -113,7 +118,7 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return a digest of the letters, (lines,) uint64, and the bytes, (lines,) int64, of each non-blank line."""
+    """Return the digest of the letters, uint64, and the size in bytes, int64, of each non-blank line, (lines,) each."""
     keys, sizes = zip(*key_batches(home, dataset, split), strict=True)
     return np.concatenate(keys), np.concatenate(sizes)
 

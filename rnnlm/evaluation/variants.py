@@ -1,6 +1,6 @@
-"""Variants of a model that do more than predict, for instance learn from the text just scored. Extensions add them.
+"""Variants of a model that do more than predict. For instance, they learn from the text that they have just scored.
 
-Their settings are options of `rnnlm evaluate`. Each variant is a Section, whose fields become options.
+Extensions add variants. Each variant is a Section, whose fields become options of `rnnlm evaluate`.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class VariantTable(Protocol):
-    """The results of a model and its variants, which are also a record of the values."""
+    """The results of a model and its variants, as a record that can be shown as a table."""
 
     @property
     def rows(self) -> "TableRows":

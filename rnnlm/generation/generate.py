@@ -20,9 +20,10 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, 
 
 logger = logging.getLogger(__name__)
 DRAWS = 4  # The number of attempts to draw a text that is not empty.
-OPENINGS = 3  # Without configured prompts, this number of validation sequences provide their first words as prompts.
-PROMPT_WORDS = 2  # Each of these prompts has this number of whole words, whatever the tokens are.
-OPENING_TOKENS = 40  # These tokens contain enough characters for the words.
+OPENINGS = 3  # If no prompts are configured, the first words of this number of validation sequences are the prompts.
+PROMPT_WORDS = 2  # The number of whole words in each of these prompts, whatever the tokens are.
+# The number of tokens that are read of each sequence. They contain enough characters for the words.
+OPENING_TOKENS = 40
 
 
 @stage("samples")
@@ -89,7 +90,7 @@ def continue_prompts(
 def draw(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
-    """Draw a sample for each prompt, with consecutive seeds that begin with `seed`."""
+    """Draw a sample for each prompt. The first sample has the seed `seed`, further samples have the following seeds."""
     given = Sampling(**config.model_dump(include={field.name for field in fields(Sampling)}))
     sampling = text_sampling(given, tokenizer.unk_id, unknown=config.unknown)
     samplings = [replace(sampling, seed=(seed + index) % 2**63) for index in range(len(prompts))]

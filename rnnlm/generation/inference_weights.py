@@ -1,6 +1,6 @@
 """Token-by-token steps of a language model for many texts at once.
 
-Copied into every bundle, so it imports only torch.
+The module is copied into every bundle, so it imports only torch.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ class InferenceWeights:
 
     The copy is valid as long as the weights do not change. The head is stored transposed, because its product with a
     single row is then several times as fast. The input product of the lowest Elman layer is a table indexed by token.
-    Creating the copy takes as long as about 100 tokens. It is done once for any number of texts.
+    Creating the copy takes as long as generating about 100 tokens, so it should be created once for many texts.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -27,13 +27,15 @@ class InferenceWeights:
         if len(model.networks) > 1:
             self.members = [InferenceWeights(network) for network in model.networks]
             return
-        # A subclass of ElmanCell may compute something else, so isinstance would be wrong.
+        # isinstance would be wrong, because a subclass of ElmanCell may compute something else.
         self.cells = [cell for cell in model.stack.cells if type(cell) is ElmanCell]
         if self.cells:
             self.matrices = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in self.cells]
             W, _, b = self.matrices[0]
-            self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)  # (V, H): x W + b for every token
-            self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")  # The function that works in place.
+            # The product x W + b for every token, (V, H).
+            self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)
+            # The variant of the function that works in place.
+            self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")
         # A list with one matrix (H, E), or an empty list.
         self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]
         self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
@@ -56,7 +58,8 @@ class StackStepper:
 
     def __init__(self, weights: InferenceWeights, rows_in_products: int = 1) -> None:
         self.weights = weights
-        self.multiple = rows_in_products  # The number of rows in products is a multiple of this; see Continuations.
+        # The number of rows in matrix products is a multiple of this number; see Continuations.
+        self.multiple = rows_in_products
         self.hold(weights.model.stack.initial_state(0))
 
     def hold(self, state: Tensor) -> None:
@@ -95,10 +98,11 @@ class StackStepper:
 
 
 class ElmanStepper(StackStepper):
-    """A faster stepper for Elman layers. Each step overwrites the buffers of the last step but one."""
+    """A faster stepper for Elman layers. Each step overwrites the buffers of the step before the previous one."""
 
     def keep_state(self, state: Tensor) -> None:
-        self.states = [hidden.contiguous() for hidden in state.unbind(dim=1)]  # L × (rows, H)
+        # The state of each of the L layers, (rows, H).
+        self.states = [hidden.contiguous() for hidden in state.unbind(dim=1)]
         self.next = [torch.empty_like(hidden) for hidden in self.states]
         self.logits = self.weights.head_bias.new_empty(len(state), len(self.weights.head_bias))
 

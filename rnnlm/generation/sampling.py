@@ -15,17 +15,17 @@ from torch import Tensor
 
 from ..errors import ModelError
 
-PROMPT_PIECE_TOKENS = 256  # The number of tokens of a prompt that are read in one call.
+PROMPT_PIECE_TOKENS = 256  # The largest number of tokens of a prompt that are read in one call.
 
 
 @dataclass(frozen=True)
 class Sampling:
     maximum_tokens: int = 40
-    temperature: float = 0.8  # 0 means greedy decoding.
-    top_k: int = 0  # 0 means no limit.
-    top_p: float = 1.0  # 1 means no limit.
+    temperature: float = 0.8  # With temperature 0, decoding is greedy.
+    top_k: int = 0  # Only the top_k most probable tokens may be chosen. 0 means no limit.
+    top_p: float = 1.0  # Only the most probable tokens with this total probability may be chosen. 1 means no limit.
     seed: int = 0
-    minimum_tokens: int = 0  # `<eos>` is not chosen before this number of tokens.
+    minimum_tokens: int = 0  # `<eos>` is not chosen until the text has this number of tokens.
     excluded_id: int | None = None  # A token that is never chosen.
 
 
@@ -45,7 +45,7 @@ class Stepper(Protocol):
     """
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
-        """Read one text from a state, or from the beginning if it is None.
+        """Read one text, beginning with `state`, or with a zero state if it is None.
 
         Return the logits (1, V) and the new state.
         """
@@ -75,12 +75,13 @@ class Continuation:
     generator: torch.Generator
     unread: list[int] = field(default_factory=list)  # The rest of the prompt.
     on_token: "OnToken | None" = None
-    state: Any = None  # The state after the part of the prompt that was read, until the row joins the stepper.
+    # The state after the part of the prompt that was read. It is used until the row joins the stepper.
+    state: Any = None
     ids: list[int] = field(default_factory=list)  # The new tokens, including `<eos>` if it was sampled.
-    done: bool = False  # True if no more tokens follow. on_token may set it.
+    done: bool = False  # True if no more tokens follow. The function on_token may set it.
 
 
-# The function is called for each new token, continuation.ids[-1], with the logits (V,) before any sampling. The next
+# A function that is called for each new token, continuation.ids[-1], with the logits (V,) before any sampling. The next
 # step overwrites these logits.
 OnToken = Callable[[Continuation, Tensor], None]
 
@@ -95,7 +96,7 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
     if not sampled:
         return argmax_ids(logits)
     rows = logits[sampled].float().cpu()
-    # With exponentially distributed e, argmax(p / e) is token i with the probability p_i. This is the Gumbel trick
+    # If e is exponentially distributed, argmax(p / e) is token i with the probability p_i. This is the Gumbel trick
     # without logarithms.
     noise = torch.empty_like(rows)
     for row, row_noise, index in zip(rows, noise, sampled, strict=True):
@@ -158,8 +159,8 @@ def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p < 1:
         probabilities = logits.softmax(dim=-1)
         ordered = np.sort(probabilities.numpy())[::-1]  # torch's sort takes five times as long as NumPy's.
-        # Keep a token if the more probable ones sum to less than top_p. Always keep the most probable one, because
-        # top_p may be rounded to 0 in float32. Ties are all kept, as in top-k.
+        # A token is kept if the more probable tokens sum to less than top_p. The most probable token is always kept,
+        # because top_p may be rounded to 0 in float32. As in top-k, all tokens with equal probabilities are kept.
         count = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < sampling.top_p)))
         logits = logits.masked_fill(probabilities < float(ordered[count - 1]), float("-inf"))
     return logits
@@ -172,8 +173,8 @@ class Continuations:
     as long as one layer of a step.
 
     Every matrix product is padded to a multiple of `rows_in_products` rows. Products of different sizes sum in
-    different orders, and a difference in the last bit can change a sample. With 8 rows on a CPU, a text is
-    bit-identical alone and in any batch. With 1, a single text is fastest.
+    different orders, and a difference in the last bit can change a sample. With rows_in_products=8 on a CPU, a text is
+    bit-identical alone and in any batch. With rows_in_products=1, generating a single text is fastest.
     """
 
     def __init__(self, model: SteppableModel, eos_id: int, rows_in_products: int = 1) -> None:
@@ -205,7 +206,7 @@ class Continuations:
         self.append_tokens(self.running, logits)
 
     def append_tokens(self, continuations: list[Continuation], logits: Tensor) -> None:
-        """Sample a token for each of these continuations, and remove those that end with it."""
+        """Sample a token for each of these continuations, and remove those that are done."""
         token_ids = choose(logits, continuations, self.eos_id)
         for continuation, token_id, row in zip(continuations, token_ids, logits, strict=True):
             continuation.ids.append(token_id)
@@ -231,7 +232,7 @@ def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToke
 
 
 def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
-    """Return all new token ids. The same seed gives the same ids. The prompt begins with `<bos>`."""
+    """Return all new token ids after a prompt, which begins with `<bos>`. The same seed gives the same ids."""
     return continue_batch(model, [prompt_ids], [sampling], eos_id)[0]
 
 

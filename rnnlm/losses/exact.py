@@ -1,4 +1,7 @@
-"""The exact cross-entropy in chunks. Forward and backward pass are computed together, without storing all logits."""
+"""The exact cross-entropy, computed in chunks of tokens. The gradients are computed in the forward pass.
+
+Hence the logits of all tokens need not be stored.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +18,7 @@ from rnnlm.sequences.shift import padding_mask
 
 @dataclass(frozen=True)
 class ChunkedCrossEntropy:
-    """A Loss equal to loss.exact_cross_entropy that needs less time and memory.
+    """A Loss that equals loss.exact_cross_entropy but needs less time and memory.
 
     Sums are always float32. If products are computed in bfloat16, the relative error is at most 1e-3 for a mean loss
     above 1 nat, and 1e-2 for its gradient. The error is larger for smaller losses, because probabilities are rounded to

@@ -29,20 +29,20 @@ class Loss(Protocol):
 
 
 def target_shares(targets: Tensor, text_share: float) -> Tensor:
-    """Return the weights of the targets of a token, (k,) float32, which sum to 1.
+    """Return the weights of a token's targets in the loss, (k,) float32, which sum to 1.
 
-    The first target is the token of the text. Its weight is text_share; the other targets have equal parts of the rest.
-    A single target has weight 1. `targets` has shape (n, k).
+    The first target is the token of the text. Its weight is text_share; the other targets share the rest equally. A
+    single target has weight 1. `targets` has shape (n, k).
     """
     count = targets.shape[1]
     first, rest = shares_of_targets(count, text_share)
-    # An assignment shares[0] = first would copy a number to the GPU and wait for the GPU.
+    # An assignment shares[0] = first is avoided, because it would copy a number to the GPU and wait for the GPU.
     parts = torch.full((1,), first, device=targets.device), torch.full((count - 1,), rest, device=targets.device)
     return torch.cat(parts)
 
 
 def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
-    """Return the weight of the first of `count` targets, and that of each other target."""
+    """Return the weight of the first of `count` targets, and the weight of each other target."""
     return (text_share, (1 - text_share) / (count - 1)) if count > 1 else (1.0, 0.0)
 
 
@@ -72,7 +72,7 @@ def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tenso
 
 
 def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield chunks of tokens whose logits are computed together, as (n, H) and (n,).
+    """Yield chunks of tokens whose logits are computed together, as hidden values (n, H) and targets (n,).
 
     `hidden` has shape (b, t, H) and `target_ids` has shape (b, t).
     """

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CPU_CHUNK_LOGITS = 1 << 23  # Larger products are faster as long as their logits fit into a CPU's cache.
+# The number of logits in a chunk. On a CPU, larger products are faster only as long as their logits fit into the cache.
+CPU_CHUNK_LOGITS = 1 << 23
 GPU_CHUNK_LOGITS = 1 << 28
 
 
@@ -34,7 +35,7 @@ class Projection:
         self.rows_grad, self.weight_grad, self.bias_grad = map(torch.zeros_like, (rows, weight, bias))
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield slices of rows and their logits (chunk, V)."""
+        """Yield slices of the rows and the logits of these rows, (chunk, V)."""
         size = rows_at_once(self.weight)
         for chunk in (slice(first, first + size) for first in range(0, len(self.rows), size)):
             yield chunk, torch.addmm(self.bias, self.rows[chunk], self.weight.t())
@@ -54,7 +55,7 @@ class Projection:
 
 
 class GradientInForward(torch.autograd.Function):
-    """A sum whose `forward` already computes the gradients and saves them in ctx.saved_tensors.
+    """A base class for a sum whose `forward` already computes the gradients and saves them in ctx.saved_tensors.
 
     Its last three inputs have no gradient. `forward` must not add to its result in place, because after compilation
     with torch 2.11 the sum would have no gradient.
@@ -69,7 +70,8 @@ class GradientInForward(torch.autograd.Function):
 def log_normalizers(logits: Tensor, probabilities: Tensor) -> Tensor:
     """Return log Σ exp(logit) of each row, (n,) float32, given the logits (n, V) and their softmax.
 
-    The result is computed from the largest logit of each row, because other probabilities may have underflowed to 0.
+    The result is computed from the largest logit of each row, because the probability of a smaller logit may have
+    underflowed to 0.
     """
     return logits.amax(dim=1).float() - probabilities.amax(dim=1).float().log()
 

@@ -26,7 +26,9 @@ from rnnlm.losses.projection import GradientInForward, Projection, log_normalize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
 
-FLATTENING = 0.75  # With an exponent below 1, rare classes are drawn more often than in proportion to their frequency.
+# The exponent of the frequencies by which classes are drawn. Below 1, rare classes are drawn more often than in
+# proportion to their frequency.
+FLATTENING = 0.75
 
 
 class SampledCrossEntropy:
@@ -45,7 +47,8 @@ class SampledCrossEntropy:
     ) -> None:
         self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** FLATTENING, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
-        self.size = round(float(self.cumulative[-1]))  # The sample is smaller than `classes` if the vocabulary is.
+        # The size of a sample. It is smaller than `classes` if the vocabulary is smaller.
+        self.size = round(float(self.cumulative[-1]))
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
         self.precision = precision
         self.text_share = text_share
@@ -67,7 +70,8 @@ class SampledCrossEntropy:
         targets = target_ids.reshape(len(rows), -1)  # (n, k)
         predicted = padding_mask(targets[:, 0])
         self.log_inclusion = self.log_inclusion.to(rows.device)
-        # If sparse, the gradient contains only the rows that were looked up, and the optimizer updates only these.
+        # With sparse=True, the gradient contains only the rows that were looked up, and the optimizer updates only
+        # these rows.
         sparse = model.embedding.sparse
         sampled_weight = functional.embedding(sample, model.head.weight, sparse=sparse)  # (classes, H)
         target_weight = functional.embedding(targets, model.head.weight, sparse=sparse)  # (n, k, H)
@@ -132,7 +136,7 @@ class SummedLogZ(GradientInForward):
             logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
             target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
-            # Subtract the target logit as it was rounded.
+            # The target's logit is taken from the rounded logits, so that it is rounded like its term in log z.
             nll = log_normalizers(logits, probabilities) - logits[:, size].float()
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             probabilities[:, size:] = 0.0  # The gradients of these columns belong to target_logits.

@@ -1,4 +1,4 @@
-"""The cross-entropy on a GPU. A Triton kernel replaces the logits by their gradient in place.
+"""The cross-entropy on a GPU, computed by a Triton kernel that replaces the logits by their gradient in place.
 
 The kernel reads each row of logits from the GPU's memory once and writes it once. torch's operations read or write the
 rows five times, which takes longer than the matrix products if the vocabulary is large.
@@ -21,9 +21,10 @@ try:
 except ImportError:
     triton = None
 
-# A program can hold this many classes at once. For longer rows it is faster to read the row twice (H200).
+# The largest number of classes that a program can hold at once. On an H200, it is faster to read longer rows twice.
 WIDEST_ROW = 8_192
-CLASSES_AT_ONCE, WARPS = 2_048, 4  # A long row is read in blocks of this size.
+# The number of classes of a long row that are read at once, and the number of warps of a program.
+CLASSES_AT_ONCE, WARPS = 2_048, 4
 
 
 def has_softmax_kernel(device: torch.device) -> bool:
@@ -77,12 +78,15 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
         long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=WARPS)
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
 if triton is not None:
 
     @triton.jit
     def shared_target_logit(start, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """Return the sum of the targets' logits, each multiplied by its weight. `first` is the first target."""
+        """Return the sum of the targets' logits, each multiplied by the target's weight.
+
+        `first` is the first target.
+        """
         total = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
         for place in tl.static_range(1, count):
             other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
@@ -91,7 +95,7 @@ if triton is not None:
 
     @triton.jit
     def without_shares(probabilities, column, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """Return the gradient of the loss for the classes in `column`, which is their probability minus their weight.
+        """Return the gradient of the loss for the classes in `column`: probability minus weight as a target.
 
         The weight is 0 for all classes that are not targets.
         """
@@ -115,7 +119,7 @@ if triton is not None:
     ):
         """Compute one row.
 
-        Only the row itself is kept, because with a second array registers would spill into memory.
+        Only this row is kept in registers, because with a second array they would spill into memory.
         """
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
@@ -148,7 +152,7 @@ if triton is not None:
     ):
         """Compute one long row.
 
-        It is read once for its maximum and sum, and again, from the GPU's cache, for the gradient.
+        The row is read once for its maximum and sum, and again, from the GPU's cache, for the gradient.
         """
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count

@@ -1,4 +1,4 @@
-"""The common parts of layers with residual connections. The module imports only torch."""
+"""The common parts of layers with residual connections. The module imports only torch, because bundles contain it."""
 
 import torch
 from torch import Tensor, nn
@@ -41,13 +41,13 @@ class Block(Cell):
                 matrix.div_((2 * weights.layers) ** 0.5)
 
     def add_feed_forward(self, y: Tensor) -> Tensor:
-        """Add the output of the feed-forward part to its input. Input and output are (…, H)."""
+        """Return y + feed_forward(norm(y)) for y of shape (…, H)."""
         normalized = self.feed_forward_norm(y)
         return y + self.down(nn.functional.silu(self.gate(normalized)) * self.up(normalized))
 
 
 class Linear(nn.Linear):
-    """The product x Wᵀ without a bias. `precision` has the same meaning as in Cell."""
+    """The product x Wᵀ without a bias, computed in `precision` during training (see Cell)."""
 
     precision: torch.dtype | None = None
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 class InitialWeights:
     """The way in which a layer's weights are drawn; see `model.initialization` and `model.recurrent_initialization`."""
 
-    matrices: str  # "xavier" (Glorot and Bengio 2010) or "he" (He et al. 2015)
+    matrices: str  # The method "xavier" (Glorot and Bengio 2010) or "he" (He et al. 2015).
     recurrent: str
     layers: int  # The number of layers in the whole stack.
     generator: torch.Generator
@@ -27,13 +27,13 @@ class InitialWeights:
 
 
 class Cell(nn.Module):
-    """One layer of a model. `step` is its definition; `sequence` computes the same for all time steps, but faster.
+    """One layer of a model. `step` defines the layer; `sequence` computes the same for all time steps, but faster.
 
     The state is a row of S numbers for each text in the batch. The meaning of these numbers depends on the kind of
     layer. At the beginning of a text they are 0.
     """
 
-    # The precision of products with the inputs of all time steps. None stands for the precision of the weights.
+    # The precision of the matrix products with the inputs of all time steps. None means the precision of the weights.
     precision: torch.dtype | None = None
 
     def __init__(self, hidden_size: int, state_size: int) -> None:
@@ -57,7 +57,7 @@ class Cell(nn.Module):
         return self.loop(x, state)
 
     def loop(self, x: Tensor, state: Tensor | None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Compute sequence() step by step.
+        """Compute sequence() by calling step() for each time step.
 
         The mask has shape (b, t) and is 0 at padding, where the state does not change.
         """
@@ -74,11 +74,10 @@ class Cell(nn.Module):
         return x.new_zeros(len(x), self.state_size)
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw W with each gate as a separate matrix, and U with each gate orthogonal (Saxe et al.
+        """Set the initial weights of a layer that has only W, U and biases.
 
-        2014). Set biases to 0.
-
-        Raise NotImplementedError if the layer has no W or has further matrices.
+        W is drawn with each gate as a separate matrix, and U with each gate orthogonal (Saxe et al. 2014). Biases are
+        0. Raise NotImplementedError if the layer has no W or has further matrices.
         """
         parameters = dict(self.named_parameters())
         if not parameters:
@@ -103,11 +102,11 @@ class Cell(nn.Module):
 
 
 def kernel_weights(*weights: Tensor) -> list[Tensor]:
-    """Return a cell's transposed matrices, and its biases, in the order of torch's recurrent kernels.
+    """Return the transposed matrices and the biases of a cell, in the order that torch's recurrent kernels expect.
 
-    cuDNN expects them in contiguous memory one after the other; on a CPU any layout will do.
+    cuDNN expects the weights in contiguous memory one after the other. On a CPU any layout is allowed.
     """
-    transposed = [weight.t() for weight in weights]  # A vector is its own transpose.
+    transposed = [weight.t() for weight in weights]  # For a bias, which is a vector, t() changes nothing.
     if not weights[0].is_cuda:
         return transposed
     flat = torch.cat([weight.flatten() for weight in transposed])
@@ -125,5 +124,5 @@ def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """Return `precision` during training. Otherwise return None, which stands for the precision of the weights."""
+    """Return `precision` during training. Otherwise return None, which means the precision of the weights."""
     return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

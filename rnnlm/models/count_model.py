@@ -1,13 +1,13 @@
 """An interpolated Kneser-Ney n-gram model stored in arrays.
 
-The counts and the formula are those of rnnlm/evaluation/ngram/kneser_ney.py:
+The counts and the formula are the same as in rnnlm/evaluation/ngram/kneser_ney.py:
 
     p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context)
 
 The contexts form a tree. The children of the empty context consist of one token, the last one before w. The children of
 any other context have one more token on the left. The children of a context are adjacent in the arrays, ordered by this
-token, and so are the words that follow a context. Pairs of (context, token) are therefore in ascending order, also when
-each pair is encoded as one number, and are found by binary search.
+token. The words that follow a context are stored in the same way. Pairs of (context, token) are therefore in ascending
+order, even if each pair is encoded as one number, and can be found by binary search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,13 @@ from itertools import pairwise
 import numpy as np
 
 FILE = "counts.safetensors"  # A file in the model's folder. It exists if the model contains an n-gram model.
-LONGEST_NGRAM = 5  # The largest value of the setting model.counts.
+# The largest value of the setting model.counts, which is the number of tokens in the longest n-grams.
+LONGEST_NGRAM = 5
 
 
 @dataclass(frozen=True)
 class Level:
-    """The contexts of one length n in the order of the tree, and the words that follow them.
+    """All contexts of one length in the order of the tree, and the words that follow them.
 
     In the following shapes, C is the number of contexts and N the number of n-grams.
     """
@@ -31,8 +32,8 @@ class Level:
     # (C + 1,): the index of the first child of each context. The array is empty at the last level.
     first_child: np.ndarray
     first_word: np.ndarray  # (C + 1,): the index of the first word of each context.
-    words: np.ndarray  # (N,)
-    counts: np.ndarray  # (N,)
+    words: np.ndarray  # (N,): the last token of each n-gram.
+    counts: np.ndarray  # (N,): the count of each n-gram.
 
 
 class CountModel:
@@ -59,7 +60,7 @@ class CountModel:
         self.totals, self.gammas = zip(*map(self.sums, range(len(levels))), strict=True)
         uniform = np.zeros(vocabulary_size)
         uniform[predictable] = 1 / len(predictable)
-        self.unigram = self.gammas[0][0] * uniform  # (V,)
+        self.unigram = self.gammas[0][0] * uniform  # The probability of each token without a context, (V,).
         self.unigram[levels[0].words] += self.discounted(0, slice(None)) / self.totals[0][0]
 
     @property
@@ -76,16 +77,20 @@ class CountModel:
         return sum(len(level.counts) for level in self.levels)
 
     def children(self, length: int, nodes: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices of the contexts with one more token on the left, and whether these contexts exist.
+        """Return the index of the child of each context for a token on its left, and whether this child exists.
 
-        `nodes` are the indices of contexts of the given length.
+        Args:
+            length: The number of tokens in each context.
+            nodes: The indices of the contexts.
+            tokens: The token on the left of each context.
         """
         return find(self.child_keys[length], nodes * self.vocabulary_size + tokens)
 
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the total and gamma of each context of a length, (C,).
+        """Return the total and gamma of each context of the given length, both of shape (C,).
 
-        The total is the sum of the counts, and gamma is the fraction of it that the discounts removed.
+        The total is the sum of the counts of a context, and gamma is the fraction of the total that the discounts
+        removed.
         """
         level = self.levels[length]
         starts = level.first_word[:-1].astype(np.int64)
@@ -109,8 +114,8 @@ class CountModel:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
         """
-        # In the order of the tree, each binary search ends close to the next one, which makes the search three times as
-        # fast.
+        # The contexts are looked up in the order of the tree. Each binary search then ends close to the previous one,
+        # which makes the search three times as fast.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]
@@ -167,7 +172,10 @@ class CountModel:
 
 
 def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> CountModel:
-    """Return the model with these arrays(). Raise KeyError or ValueError if they are damaged."""
+    """Return the model whose `arrays` method returned these arrays.
+
+    Raise KeyError or ValueError if they are damaged.
+    """
     discounts, predictable = arrays["discounts"], arrays["predictable"]
     if discounts.ndim != 2 or discounts.shape[1] != 3 or not 1 <= len(discounts) <= LONGEST_NGRAM:
         raise ValueError(
@@ -196,7 +204,7 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
                 raise ValueError(f"{FILE}: the lengths of its arrays are inconsistent")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
-            # np.add.reduceat in sums() needs at least one word for each context.
+            # This check is needed because np.add.reduceat in sums() gives a wrong sum for a context without words.
             raise ValueError(f"{FILE}: a context has no words")
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
             raise ValueError(f"{FILE}: the counts do not fit the vocabulary")
@@ -224,6 +232,6 @@ def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.n
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each wanted key, and whether the key is there. `keys` is ascending and not empty."""
+    """Return the index of each wanted key, and whether it exists in `keys`. `keys` is ascending and not empty."""
     places = np.searchsorted(keys, wanted)
     return places, keys[np.minimum(places, len(keys) - 1)] == wanted

@@ -1,6 +1,6 @@
 """Dropout masks drawn on a GPU by a counter-based generator. Each value depends only on a seed, its row and its unit.
 
-Hence the masks are the same after a resumption and with any number of processes, and nothing is copied to the GPU. The
+Hence a resumed run draws the same masks, any number of processes does, too, and nothing is copied to the GPU. The
 generator is Triton's Philox (Salmon et al. 2011). Without Triton and a C compiler, masks are drawn on the CPU.
 """
 
@@ -37,7 +37,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     return mask
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
 if triton is not None:
 
     @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])

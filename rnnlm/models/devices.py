@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rnnlm.errors import DeviceError
 
-# Names in torch of the instructions of x86, of x86 with matrix units, and of ARM.
+# The names that torch gives to the instructions for bfloat16 of x86, of x86 with matrix units, and of ARM.
 NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 T = TypeVar("T")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # These values are defined in malloc.h.
@@ -36,7 +36,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def evaluation_device(of_training: str | None) -> torch.device:
-    """Return the CPU if the run was configured to train there, otherwise the best device of this machine."""
+    """Return the CPU if training was configured to use it, otherwise the best device of this machine."""
     return choose_device("cpu" if of_training == "cpu" else "auto")
 
 
@@ -73,7 +73,7 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def machine_facts(device: torch.device) -> list[Any]:
-    """Return everything besides its settings that the speed of training depends on.
+    """Return everything besides the settings on which the speed of training depends.
 
     This is the CPU, the GPU, the number of threads and the version of torch.
     """
@@ -95,8 +95,9 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)  # Large arrays are allocated on the heap, too.
-        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # Keep up to 2 GiB, which is the largest allowed value.
+        mallopt(M_MMAP_MAX, 0)  # With this setting, malloc allocates large arrays on the heap, too.
+        # malloc then keeps up to 2 GiB of freed memory, which is the largest allowed value.
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def to_device(value: T, device: torch.device) -> T:
@@ -118,7 +119,8 @@ def to_device(value: T, device: torch.device) -> T:
     return value
 
 
-# The next two functions call private functions of torch (2.13). Public ones would start one kernel for each tensor.
+# The next two functions call private functions of torch (2.13), because its public ones start one kernel for each
+# tensor.
 
 
 def copy_tensors(targets: list[Tensor], sources: list[Tensor]) -> None:
@@ -135,8 +137,8 @@ def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
 def float32_products(precision: str) -> Iterator[None]:
     """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16, else exactly.
 
-    torch's recurrence with cuDNN does not support bfloat16. TF32 has three more bits of precision and runs on the same
-    tensor cores.
+    torch's recurrence with cuDNN does not support bfloat16. TF32 has three more bits of precision than bfloat16, and
+    runs on the same tensor cores.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]

@@ -1,7 +1,7 @@
 """The recurrence of a diagonal layer on a GPU, which computes all time steps in one Triton kernel.
 
-The module is copied into every bundle. torch for CUDA includes Triton, which needs a C compiler. Without them, and on a
-CPU, elman.py loops over time. Shapes: batch b, time t, hidden size H.
+The module is copied into every bundle. torch for CUDA includes Triton, which needs a C compiler. If Triton or the
+compiler is missing, or on a CPU, elman.py loops over time. Shapes: batch b, time t, hidden size H.
 """
 
 import functools
@@ -17,7 +17,7 @@ try:
 except ImportError:
     triton = None
 
-UNITS_AT_ONCE = 64  # Each program computes all time steps of this many units of one row.
+UNITS_AT_ONCE = 64  # The number of units of one row whose time steps are computed by one program of the kernel.
 
 
 def has_kernel(states: Tensor, nonlinearity: str) -> bool:
@@ -65,7 +65,7 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
     )
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
 if triton is not None:
 
     @triton.jit

@@ -1,10 +1,10 @@
-"""Dropout for training. It is not part of the model itself.
+"""Dropout for training. It is not part of the saved model.
 
 There are five kinds of dropout, each with its own rate. Locked dropout uses one mask for all time steps of a sequence
 (Gal and Ghahramani 2016). It applies to the embedded tokens, to the values between layers, and to the output of the top
 layer. Word dropout removes rows of the embedding, so that a token is missing from the whole batch. Recurrent dropout
-removes weights of U, the same ones at all time steps (both Merity, Keskar and Socher 2018). The remaining values are
-scaled up, so that their expectation does not change.
+removes weights of U, the same ones at all time steps. Word and recurrent dropout follow Merity, Keskar and Socher
+(2018). The remaining values are scaled up, so that their expectation does not change.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ class Dropout:
     words: float = 0.0  # The fraction of removed rows of the embedding.
     inputs: float = 0.0  # The fraction of removed units of the embedded tokens.
     layers: float = 0.0  # The fraction of removed units in the input of a layer from the layer below.
-    # The fraction of removed units of the top layer's output. Only the head is affected, not the states.
+    # The fraction of removed units of the top layer's output. These units are removed from the input of the head, not
+    # from the states.
     outputs: float = 0.0
-    recurrent: float = 0.0  # The fraction of removed weights in each U.
+    recurrent: float = 0.0  # The fraction of removed weights in each recurrent matrix U.
 
     @property
     def is_off(self) -> bool:
@@ -46,7 +47,7 @@ class Masks:
 
 
 def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """Draw the masks of some rows of a step's batch. They do not depend on how the batch is split into such parts.
+    """Draw the masks of some rows of a step's batch. The masks do not depend on how the batch is split into rows.
 
     The masks are drawn on the CPU, or on a GPU from the generator's seed. If dropout is off or the model is in
     evaluation mode, nothing is drawn and the result is None.
@@ -68,8 +69,8 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
     recurrent = {name: drawn(dropout.recurrent, *matrix.shape) for name, matrix in matrices.items()}
-    # The rows use a separate generator, one row after the other. Otherwise a row's masks and later draws would depend
-    # on the number of rows.
+    # The masks of the rows are drawn from a separate generator, one row after the other. Otherwise the masks of a row
+    # and all later random values would depend on the number of rows.
     row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
     draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
     inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
@@ -115,7 +116,8 @@ def masked_hidden(
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
     if masks.words is not None:
-        # Mask the embedded tokens and not the embedding matrix, so that a sparse gradient stays sparse.
+        # The mask is applied to the embedded tokens and not to the embedding matrix, so that a sparse gradient stays
+        # sparse.
         x = x * masks.words[token_ids].unsqueeze(-1)
     if masks.inputs is not None:
         x = x * masks.inputs

@@ -29,7 +29,7 @@ class ElmanCell(Cell):
         self.nonlinearity = nonlinearity
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw U by the method that weights.recurrent names, and set b to 0.
+        """Draw W, set b to 0, and draw U by the method that weights.recurrent names.
 
         The methods are identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, spread and leaky.
         `spread` is a diagonal from 0 to 1: some units forget their state at once, others never do. `leaky` is the
@@ -58,17 +58,18 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute all time steps, by the fastest implementation that supports this layer and device.
+        """Compute all time steps by the fastest implementation that supports this layer and device.
 
-        A diagonal layer, training on a CPU, and training in bfloat16 on a GPU use a handwritten gradient. All others
-        use torch's kernel. After training in bfloat16 on a GPU, the returned states are bfloat16, too.
+        A handwritten gradient is used for a diagonal layer, for training on a CPU, and for training in bfloat16 on a
+        GPU. In all other cases torch's kernel is used. After training in bfloat16 on a GPU, the returned states are
+        bfloat16, too.
         """
         state = self.initial_state(x) if state is None else state
         weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)
         if torch.is_grad_enabled() and has_full_kernel(x, self.U, self.nonlinearity, precision):
             states, last = FullRecurrence.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
-        x = x.to(self.b.dtype)  # The output of the layer below may be bfloat16.
+        x = x.to(self.b.dtype)  # The input may be bfloat16, because it may be the output of the layer below.
         if self.U.ndim == 1 or (torch.is_grad_enabled() and x.device.type == "cpu"):
             states, last = BackpropagationThroughTime.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
@@ -77,24 +78,24 @@ class ElmanCell(Cell):
         return self.kernel(x, state)
 
     def kernel(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Run torch's kernel. It expects two biases, of which the second one is zero."""
+        """Compute all time steps by torch's kernel. The kernel expects two biases, so the second one is zero."""
         weights = kernel_weights(self.W, self.U, self.b, torch.zeros_like(self.b))
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
-        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
-        # kernel's state has shape (1, b, H).
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The kernel
+        # expects the state in the shape (1, b, H).
         states, last = kernel(x, state[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return states, last[0]
 
     def recurrent(self) -> Tensor:
-        """Return U as a matrix, (H, H)."""
+        """Return U as a matrix, (H, H), even if it is stored as a diagonal."""
         return self.U if self.U.ndim == 2 else self.U.diag()
 
 
 def initial_leak(units: int, layers: int) -> float:
     """Return the fraction of its state that a layer keeps at each step before training.
 
-    If it kept everything, as with an identity matrix, units would saturate before the layer has learned what to forget.
-    This happens sooner in wide layers and in stacks (benchmarks/stacks.py).
+    If a layer kept its whole state, as with an identity matrix, its units would saturate before the layer has learned
+    what to forget. This happens sooner in wide layers and in stacks (benchmarks/stacks.py).
     """
     return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 
@@ -129,7 +130,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
         precision = precision or W.dtype
         inputs = x.transpose(0, 1).flatten(0, 1).to(precision)  # (t·b, input)
         projected = (inputs @ W.to(precision)).to(b.dtype).add_(b).view(steps, rows, size)
-        # These are the states before each step and after the last one.
+        # The states before each step and after the last one.
         states = projected.new_empty(steps + 1, rows, size)
         states[0] = state
         if U.ndim == 1 and has_kernel(states, nonlinearity):

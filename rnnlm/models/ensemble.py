@@ -1,4 +1,7 @@
-"""Ensembles of several networks with the same vocabulary, whose probabilities are averaged. Part of every bundle."""
+"""Ensembles of several networks with the same vocabulary, whose probabilities are averaged.
+
+The module is part of every bundle.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,17 +13,17 @@ from torch import Tensor, nn
 from ..config.kinds import MEMBERS
 from .language_model import LanguageModel
 
-SHARES = "shares"  # The name of the tensor in model.safetensors.
+SHARES = "shares"  # The name of the tensor in model.safetensors that contains the members' shares.
 
 
 class Ensemble(LanguageModel):
     """An ensemble that predicts p(w) = Σ share_i p_i(w), where the shares sum to 1.
 
     Its `hidden` values and `state` are those of the members, concatenated. It has no embedding, layers or head of its
-    own. Code that needs these must load a single network by load_network().
+    own. Code that needs these must call load_network(), which returns a single network.
     """
 
-    shares: Tensor  # (members,) float32, because some devices have no float64
+    shares: Tensor  # The weights of the members, (members,). They are float32, because some devices have no float64.
 
     def build(self, config: Mapping[str, Any]) -> None:
         """Create the members.
@@ -31,7 +34,7 @@ class Ensemble(LanguageModel):
         self.register_buffer(SHARES, torch.full((len(self.averaged),), 1 / len(self.averaged)))
 
     def average(self, networks: Sequence[LanguageModel]) -> None:
-        """Use these networks as the members."""
+        """Use `networks` as the members of the ensemble."""
         self.averaged, self.members = list(networks), nn.ModuleList(networks)
 
     @property
@@ -83,9 +86,9 @@ class Ensemble(LanguageModel):
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
         """Return the natural logarithms of the mean probabilities, (…, V), given the logits of each member, (…, V).
 
-        The members are added one by one. If `logits` is an iterator, only few of them are in memory at the same time.
+        The members are added one by one. If `logits` is an iterator, only a few of its tensors are in memory at a time.
         """
-        # These logits are -inf in all networks, where logaddexp has no gradient.
+        # The logits of these tokens are -inf in all networks, and logaddexp has no gradient there.
         never = self.networks[0].never_predicted
         total: Tensor | None = None
         for one, share in zip(logits, self.shares.log(), strict=True):
@@ -95,7 +98,7 @@ class Ensemble(LanguageModel):
         return total.masked_fill(never, float("-inf"))
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """Return the losses of some tokens, (tokens,) float32, given the members' losses of the same tokens."""
+        """Return the ensemble's losses of some tokens, (tokens,) float32, given the losses of each member."""
         with np.errstate(divide="ignore"):  # A share may be 0, whose logarithm is -inf.
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
         shared = -np.asarray(nll_nats, np.float64) + shares[:, None]
@@ -104,7 +107,7 @@ class Ensemble(LanguageModel):
 
 
 def make_network(config: Mapping[str, Any]) -> LanguageModel:
-    """Return a network, or an ensemble of several, whose weights are still to be loaded.
+    """Return a network or an ensemble with untrained weights. The caller must load the weights.
 
     `config` is the content of config.json.
     """

@@ -1,6 +1,6 @@
-"""A network without recurrence, which reads only the last tokens (Bengio et al.
+"""A network without recurrence, which reads only the last WINDOW tokens (Bengio et al. 2003).
 
-2003). The module imports only torch.
+The module imports only torch, because bundles contain it.
 """
 
 import torch
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from .cell import Cell, product
 
-WINDOW = 4  # The number of tokens that the layer reads, which equals the number of context tokens of a 5-gram model.
+WINDOW = 4  # The number of tokens that the layer reads. It equals the number of context tokens of a 5-gram model.
 
 
 class FeedForwardCell(Cell):
     """The layer h = tanh(x_t W_0 + x_{t-1} W_1 + x_{t-2} W_2 + x_{t-3} W_3 + b). Earlier tokens have no influence.
 
-    W contains W_0 to W_3 side by side, (input, WINDOW · H). The state contains what the inputs so far contribute to
-    each of the next WINDOW - 1 steps, before b and tanh. It has (WINDOW - 1) · H numbers.
+    W contains W_0 to W_3 side by side, (input, WINDOW · H). The state has (WINDOW - 1) · H numbers, which are the
+    contributions of the inputs so far to each of the next WINDOW - 1 steps, before b and tanh are applied.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:

@@ -19,11 +19,12 @@ if triton is not None:
     from .full_recurrence_kernels import deltas_kernel, shared_deltas_kernel, shared_states_kernel, states_kernel
 
 UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
-COLUMNS_AT_ONCE = 64  # The number of columns of U in each of several programs.
-# The largest number of states in a group of rows. Each of several programs reads all of them.
+COLUMNS_AT_ONCE = 64  # The number of columns of U that each program keeps if several programs share the same rows.
+# The largest number of states in a group of rows that several programs share. Each program reads all these states.
 MOST_SHARED_STATES = 45_000
-COUNTER_STRIDE = 32  # The distance between two counters in integers. It gives each counter its own cache line.
-PROGRAM_ROWS = 16  # Tensor cores multiply at least this number of rows.
+# The distance between two counters, in integers. It puts each counter into a cache line of its own.
+COUNTER_STRIDE = 32
+PROGRAM_ROWS = 16  # The number of rows of one program, which is the smallest number that tensor cores multiply.
 KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
 
 
@@ -85,7 +86,10 @@ class FullRecurrence(torch.autograd.Function):
 
 
 def float32_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return left @ right as float32. A GPU then does not round the sums, even if the matrices are bfloat16."""
+    """Return left @ right as float32.
+
+    On a GPU the sums are then not rounded to bfloat16 if the matrices are bfloat16.
+    """
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
     return (left @ right).float()
@@ -123,7 +127,7 @@ def compute_deltas(
     steps, rows, units = deltas.shape
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
     has_last = last_grad is not None
-    # The kernel needs some tensor, which it does not read if has_last is false.
+    # The kernel expects a tensor as this argument, although it does not read it if has_last is false.
     last_grad = states_grad if last_grad is None else last_grad.contiguous()
     tensors = (states_grad, last_grad, U.contiguous(), states, deltas)
     arguments = (*tensors, steps, rows, units, states_grad.stride(1), states_grad.stride(0), has_last, nonlinearity)
@@ -135,7 +139,7 @@ def compute_deltas(
         shared_deltas_kernel[grid](*arguments, arrived, PRODUCTS[deltas.dtype], **shape)
 
 
-# These are values of the argument input_precision of tl.dot, which only affects float32.
+# The values of the argument input_precision of tl.dot, which only affects float32.
 PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}
 
 
@@ -150,7 +154,7 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def shared_launch_shape(rows: int, units: int, device: torch.device) -> tuple[tuple[int], dict[str, int], Tensor]:
-    """Return the grid, the kernel's arguments, and a zero counter for each set of programs that share rows.
+    """Return the grid, the kernel's arguments, and a counter, initially 0, for each set of programs that share rows.
 
     The programs of a set wait for each other, so all of them must run at the same time. There are therefore at most as
     many programs as the GPU has multiprocessors.

@@ -1,4 +1,4 @@
-"""The Triton kernels of full_recurrence.py, for one program or several programs that share rows.
+"""The Triton kernels of full_recurrence.py. Rows are computed by one program, or shared by several programs.
 
 The module is copied into every bundle. Without Triton it defines no kernel. Shapes: rows b, steps t, units H.
 """
@@ -9,7 +9,7 @@ try:
 except ImportError:
     triton = None
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
 if triton is not None:
 
     @triton.jit
@@ -35,8 +35,11 @@ if triton is not None:
 
     @triton.jit
     def wait_for_set(counter, expected):
-        """Wait until `expected` programs, including this one, have arrived. Their stored values can then be read."""
-        tl.debug_barrier()  # Wait until all threads of this program have stored.
+        """Wait until `expected` programs, including this one, have arrived.
+
+        Then the values that they stored can be read.
+        """
+        tl.debug_barrier()  # Wait until all threads of this program have stored their values.
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
         while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
             pass
@@ -60,8 +63,8 @@ if triton is not None:
     ):
         """Compute the states of a group of rows for all time steps.
 
-        `group` is the number of rows of a program. `block` is the number of units, rounded up to a power of two. Those
-        beyond `units` are zero.
+        `group` is the number of rows of a program. `block` is the number of units, rounded up to a power of two. The
+        states of the added units are zero.
         """
         row = tl.program_id(0) * group + tl.arange(0, group)
         unit, before = tl.arange(0, block), tl.arange(0, block)
@@ -76,7 +79,7 @@ if triton is not None:
         for step in range(steps):
             total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
             place += rows * units
-            # Load the input of the next step while this one is computed.
+            # The input of the next step is loaded while the present step is computed.
             now = tl.load(a + place, inside & (step + 1 < steps), 0.0)
             total = activation(total, nonlinearity)
             h = total.to(states.dtype.element_ty)
@@ -120,7 +123,8 @@ if triton is not None:
             slope = slope_at(h, nonlinearity)
             total = tl.dot(delta, u, input_precision=products) + g
             grad_place -= step_stride
-            earlier = inside & (step + 1 < steps)  # Load the values of the previous step while this one is computed.
+            # The values of the previous time step are loaded while the present one is computed.
+            earlier = inside & (step + 1 < steps)
             g = tl.load(states_grad + grad_place, earlier, 0.0).to(tl.float32)
             h = tl.load(states + place, earlier, 0.0).to(tl.float32)
             delta = (total * slope).to(deltas.dtype.element_ty)
@@ -177,7 +181,7 @@ if triton is not None:
                 tl.store(states + place, total.to(states.dtype.element_ty), inside)
                 expected += programs
                 wait_for_set(counter, expected)
-                # These values were written by other programs.
+                # Other programs have written these states, so the load bypasses the L1 cache.
                 h = tl.load(states + every, all_inside, 0.0, cache_modifier=".cg")
 
     @triton.jit(do_not_specialize=["steps", "rows"])

@@ -34,10 +34,11 @@ class GRUCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])  # The gates r and z need no second bias.
+        # Only n has a second bias. For the gates r and z, it is 0.
+        c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])
         weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state
-        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
-        # kernel's state has shape (1, b, H).
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The kernel
+        # expects the state in the shape (1, b, H).
         outputs, last = torch.gru(x, h[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, last[0]

@@ -1,6 +1,6 @@
-"""Independently recurrent units between two projections.
+"""A layer of independently recurrent units between two projections.
 
-Copied into every bundle, so this module imports only torch.
+The module is copied into every bundle, so it imports only torch.
 """
 
 import torch

@@ -8,7 +8,9 @@ from rnnlm.errors import ConfigError
 from rnnlm.models.cell import InitialWeights
 from rnnlm.models.language_model import LanguageModel
 
-EMBEDDING_STD = 0.1  # The embedding is small compared with the recurrent input, so that tanh starts in its linear part.
+# The standard deviation of the initial embedding. It is small compared with the recurrent input, so that tanh starts in
+# its linear part.
+EMBEDDING_STD = 0.1
 
 
 @torch.no_grad()
@@ -20,7 +22,7 @@ def initialize(
 ) -> None:
     """Set all parameters in place. The same seed of the generator gives the same weights.
 
-    `log_unigram`, (V,), is the initial bias of the head. With it the first prediction is the unigram distribution.
+    `log_unigram`, (V,), is the initial bias of the head, so that the first prediction is the unigram distribution.
     Raise ConfigError if a custom layer has weights that cannot be initialized here.
     """
     weights = InitialWeights(config.initialization, config.recurrent_initialization, config.layers, generator)

@@ -23,7 +23,7 @@ SAVED_PREFIX = "language_model."
 
 
 def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
-    """Return a layer of the model's kind. Models without a kind in their configuration are old and use Elman layers."""
+    """Return a layer of the model's kind. Old configurations do not name a kind, and use Elman layers."""
     kind = kind_of(config.get("kind", "elman"))
     settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
     return layer_class(kind)(input_size, config["hidden_size"], **settings)
@@ -32,7 +32,7 @@ def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
 def layer_class(kind: Kind) -> type[Any]:
     """Return the class of the kind's layers.
 
-    Raise ValueError if it is not a Cell, because the configuration in a folder may name any class.
+    Raise ValueError if the class is not a Cell, because the configuration in a folder may name any class.
     """
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
@@ -44,7 +44,8 @@ def make_stack(config: Mapping[str, Any]) -> Stack:
     layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
     sizes = [config["embedding_size"]] + [hidden_size] * (layers - 1)
     cells = [make_cell(config, size, layer) for layer, size in enumerate(sizes)]
-    branch_scale = config.get("branch_scale", 1.0)  # Models saved by version 0.3 have no branch_scale.
+    # The configurations of models that version 0.3 saved have no branch_scale.
+    branch_scale = config.get("branch_scale", 1.0)
     return Stack(cells, config["backend"], config["residual"], branch_scale, isinstance(cells[0], Block))
 
 
@@ -52,7 +53,8 @@ class LanguageModel(nn.Module):
     """A language model that consists of an embedding, a stack and a linear head.
 
     It returns logits; the softmax is computed by the loss or during sampling. With tied embeddings the head uses the
-    matrix of the embedding, (V, E). If E is not H, the readout, a projection without a bias, maps the top layer to E.
+    matrix of the embedding, (V, E). If E is not H, the outputs of the top layer are mapped to E by the readout, which
+    is a projection without a bias.
 
     The embedding of `<pad>` is always zero. `<pad>` and `<bos>` are never predicted. Their logits are -inf, so their
     probability is 0 and their rows in the head get no gradient.
@@ -66,8 +68,8 @@ class LanguageModel(nn.Module):
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Create the network with random weights.
 
-        `config` is the content of config.json as returned by model_factory.architecture(), with the names of Hugging
-        Face. Raise ValueError if it is invalid.
+        `config` is the content of config.json as returned by model_factory.architecture(), whose keys are those of
+        Hugging Face. Raise ValueError if it is invalid.
         """
         super().__init__()
         check_config(config)
@@ -76,7 +78,7 @@ class LanguageModel(nn.Module):
         self.build(config)
 
     def build(self, config: Mapping[str, Any]) -> None:
-        """Create the layers."""
+        """Create the embedding, the stack and the head."""
         vocabulary_size, embedding_size, hidden_size = (
             config[name] for name in ("vocab_size", "embedding_size", "hidden_size")
         )
@@ -103,7 +105,7 @@ class LanguageModel(nn.Module):
         return own
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """Return the model's losses of some tokens in nats, (tokens,), given those of each of its networks."""
+        """Return the model's losses of some tokens in nats, (tokens,), given each network's losses of these tokens."""
         (own,) = nll_nats
         return own
 
@@ -116,7 +118,7 @@ class LanguageModel(nn.Module):
     def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
         """Load the content of a model.safetensors.
 
-        Raise RuntimeError, which names the weights that are missing or have another shape.
+        If weights are missing or have another shape, raise a RuntimeError that names them.
         """
         weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
         if self.head.weight is self.embedding.weight and "embedding.weight" in weights:
@@ -154,7 +156,7 @@ class LanguageModel(nn.Module):
         return outputs
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits, (…, V), for the result of hidden(), (…, H or E)."""
+        """Return the logits, (…, V), given the head's input, (…, H or E), which hidden() returned."""
         return nn.functional.linear(hidden, self.head.weight, self.head_bias())
 
     @property
@@ -163,12 +165,11 @@ class LanguageModel(nn.Module):
         return 0 if self.mixture is None else self.mixture.context_length
 
     def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Return the logarithms of the mixture's probabilities, or logits() if there is no mixture.
+        """Return the log-probabilities of the mixture with the n-gram model, or logits() if there is no n-gram model.
 
         Args:
-            hidden: The results of hidden() for n positions, (n, H or E).
-            contexts: The context_length tokens that were read last at each position, the last one first; see
-                histories().
+            hidden: The head's input at n positions, (n, H or E), which hidden() returned.
+            contexts: The last context_length tokens read at each position, the newest one first; see histories().
         """
         logits = self.logits(hidden)
         return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)

@@ -29,7 +29,7 @@ class LSTMCell(Cell):
         self.b = nn.Parameter(torch.zeros(4 * hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Initialize as in other layers, but set the bias of the forget gate to 1 (Jozefowicz et al. 2015)."""
+        """Initialize the weights as Cell does, but set the bias of the forget gate to 1 (Jozefowicz et al. 2015)."""
         super().initialize(weights)
         self.b.chunk(4)[1].fill_(1.0)
 
@@ -46,7 +46,7 @@ class LSTMCell(Cell):
         weights = kernel_weights(self.W, self.U, self.b, no_bias)
         before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)
         h, c = (part.contiguous() for part in before)
-        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
-        # kernel's h and c have shape (1, b, H).
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The kernel
+        # expects h and c in the shape (1, b, H).
         outputs, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, torch.cat([h[0], c[0]], dim=-1)

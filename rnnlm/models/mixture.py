@@ -1,4 +1,7 @@
-"""Mixtures of a network with an n-gram model. Copied into every bundle, so this module imports only torch and NumPy."""
+"""Mixtures of a network with an n-gram model.
+
+The module is copied into every bundle, so it imports only torch and NumPy.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +16,8 @@ from torch import Tensor
 from .count_model import FILE, CountModel, count_model_of
 
 
-@dataclass(frozen=True, eq=False)  # Mixtures are compared by identity, because arrays have no single truth value.
+# Mixtures are compared by identity, because the comparison of two arrays does not give a single truth value.
+@dataclass(frozen=True, eq=False)
 class CountMixture:
     """The mixture p(w) = (1 - s) p_network(w) + s p_ngram(w), where both models have read the same tokens.
 
@@ -27,12 +31,12 @@ class CountMixture:
 
     @property
     def is_alone(self) -> bool:
-        """True if there is no network. Then all weights are exactly 1, which fitted weights never are."""
+        """True if the n-gram model is used without a network. Only then are all weights exactly 1."""
         return bool((self.shares == 1).all())
 
     @property
     def uses_counts(self) -> bool:
-        """False if all weights are 0, because the network alone predicts as well."""
+        """False if all weights are 0, because the n-gram model does not improve the predictions of the network."""
         return bool(self.shares.any())
 
     @property
@@ -70,7 +74,8 @@ class CountMixture:
             probabilities, length = self.counts.distribution(context)
             row *= 1 - self.shares[length]
             row += self.shares[length] * probabilities
-        with np.errstate(divide="ignore"):  # Tokens that are never predicted have the probability 0.
+        # The logarithm of 0 is wanted here, because tokens that are never predicted have the probability 0.
+        with np.errstate(divide="ignore"):
             logarithms = torch.from_numpy(np.log(rows, out=rows))
         return logarithms.to(logits.device, logits.dtype)
 
@@ -81,13 +86,13 @@ def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> n
     `share` is the weight of the second part, either one number or an array (tokens,). With 1, the result is the second
     part alone.
     """
-    with np.errstate(divide="ignore"):  # A share may be 0 or 1, where one logarithm is -inf.
+    with np.errstate(divide="ignore"):  # The logarithm of 0 is wanted here, because a share may be 0 or 1.
         mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
     return mixture
 
 
 def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
-    """Save the mixture in the model's folder. If it is None, remove a mixture that was saved there before."""
+    """Save the mixture in the model's folder. If `mixture` is None, remove a mixture that was saved there before."""
     if mixture is None:
         (folder / FILE).unlink(missing_ok=True)
         return
@@ -95,7 +100,10 @@ def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
 
 
 def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
-    """Return the mixture in a model's folder, or None if there is none. Raise ValueError if the file is damaged."""
+    """Return the mixture in a model's folder, or None if the folder has none.
+
+    Raise ValueError if its file is damaged.
+    """
     path = folder / FILE
     if not path.exists():
         return None
@@ -108,7 +116,7 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
 
 
 def used_counts(folder: Path) -> int:
-    """Return the order of the n-gram model in `folder`, or 0 if there is none or all of its weights are 0."""
+    """Return the order of the n-gram model in `folder`. Return 0 if there is none or if all of its weights are 0."""
     if not (folder / FILE).exists():
         return 0
     with safe_open(folder / FILE, framework="numpy") as file:

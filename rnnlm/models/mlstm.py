@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # The number of time steps that are computed at once.
-FORGET_BIASES = (3.0, 6.0)  # The lowest and the highest bias, as in the authors' implementation.
+CHUNK = 64  # The number of time steps in a chunk, which are computed at once.
+# The lowest and the highest initial bias of the forget gates, as in the authors' implementation.
+FORGET_BIASES = (3.0, 6.0)
 
 
 class MLSTMCell(Cell):
@@ -44,7 +45,7 @@ class MLSTMCell(Cell):
     def initialize(self, weights: InitialWeights) -> None:
         """Set the biases of the forget gates, from heads that forget early to heads that forget late.
 
-        The block must have filled the matrices before.
+        XLSTMBlock has initialized the matrices before.
         """
         nn.init.ones_(self.gain)
         self.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, self.heads))
@@ -64,7 +65,7 @@ class MLSTMCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute the time steps in chunks, within which the computation resembles attention.
 
-        Memory is linear in time.
+        The memory needed grows linearly with the number of steps.
         """
         C, n, m = self.split(self.initial_state(x) if state is None else state)
         parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)
@@ -107,7 +108,7 @@ def one_chunk(
     kept = log_f.cumsum(dim=-1)  # log (f_1 … f_t)
     future = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
     log_D = (kept[..., :, None] + (log_i - kept)[..., None, :]).masked_fill(future, float("-inf"))
-    stabilizer = torch.maximum(kept + m[..., None], log_D.amax(dim=-1)).detach()  # m at each step
+    stabilizer = torch.maximum(kept + m[..., None], log_D.amax(dim=-1)).detach()  # The value of m at each step.
     carried = torch.exp(kept + m[..., None] - stabilizer)[..., None]
     D = torch.exp(log_D - stabilizer[..., None])
     weights = D * (q @ k.transpose(-1, -2))

@@ -21,9 +21,10 @@ from rnnlm.models.saved_model import read_saved_model
 from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
-# The errors that libraries and layers raise if the files in a folder are not those that save_model() wrote.
+# The errors that libraries and layers raise if the files in a folder were not written by save_model().
 UNREADABLE = (AttributeError, ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, SafetensorError)
-ONE_HOT_VOCABULARY = 4_096  # The largest vocabulary for one-hot input, whose embedding is a square matrix.
+# The largest vocabulary for one-hot input, for which the embedding is a square matrix of this size.
+ONE_HOT_VOCABULARY = 4_096
 
 
 def build_model(
@@ -72,7 +73,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
     one_hot = config.input == "one-hot"
     kind = kind_of(config.kind)
     own = {name: getattr(config, name) for name in ("heads", "attention_window") if name in kind.settings}
-    if not config.has_network:  # Without a network, use the smallest sizes that are allowed.
+    if not config.has_network:  # An n-gram model has no network, so the smallest allowed sizes are used.
         config = config.model_copy(
             update={"hidden_size": 1, "embedding_size": 1, "layers": 1, "tie_embeddings": True, "residual": False}
         )
@@ -120,9 +121,9 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
-    """Return the model as load_model() does, but raise ModelError for an ensemble.
+    """Return the single network in `folder` in evaluation mode. Raise ModelError if the folder has an ensemble.
 
-    Callers use this function if they read the layers of a single network.
+    Use this function to read the layers of the network. Other errors are those of load_model().
     """
     model = load_model(folder, device)
     if len(model.networks) > 1:
@@ -134,7 +135,7 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
-    """Write configuration, weights and the n-gram model, if any. The model is moved to the CPU."""
+    """Write the model's configuration, its weights, and its n-gram model, if any. The model is moved to the CPU."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", dict(model.config))
     save_file(model.to("cpu").saved_weights(), folder / "model.safetensors", metadata={"format": "pt"})

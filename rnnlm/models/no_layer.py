@@ -1,6 +1,6 @@
 """The layer of a model without a network.
 
-Its output is zero, so the logits are the head's bias. It imports only torch.
+Its output is zero, so the logits equal the head's bias. The module imports only torch.
 """
 
 import torch
@@ -10,10 +10,10 @@ from .cell import Cell
 
 
 class NoLayer(Cell):
-    """The layer h' = 0, for models that are n-gram models alone.
+    """The layer h' = 0. It is used if the model is an n-gram model without a network.
 
-    With log frequencies as the head's bias, the network is a unigram model, and the n-gram model computes all other
-    probabilities.
+    If the head's bias contains the log frequencies of the tokens, the network is a unigram model, and the n-gram model
+    computes all other probabilities.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:

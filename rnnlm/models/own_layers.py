@@ -28,7 +28,7 @@ def own_kinds(config: dict[str, Any]) -> set[str]:
 
 
 def import_configured(kind: str) -> None:
-    """Import the module of a layer that a configuration names. Raise ConfigError if it cannot be imported."""
+    """Import the module of a layer that a pipeline configuration names. Raise ConfigError if it cannot be imported."""
     try:
         import_module(kind.partition(":")[0])
     except (ImportError, ValueError) as error:
@@ -36,7 +36,7 @@ def import_configured(kind: str) -> None:
 
 
 def import_known(kinds: Iterable[str]) -> None:
-    """Import the modules of layers that a model's folder names. Raise ModelError if this is not permitted."""
+    """Import the modules of layers that a saved model names. Raise ModelError if this is not permitted."""
     missing = [kind for kind in sorted(kinds) if kind.partition(":")[0] not in sys.modules]
     if not missing:
         return

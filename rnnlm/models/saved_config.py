@@ -1,6 +1,7 @@
-"""Checks of config.json and rnnlm.json, which accept only values that training writes. Copied into every bundle.
+"""Checks of config.json and rnnlm.json, which accept only values that training writes.
 
-The files may be damaged, or written by somebody else, and their values choose code, shapes and paths.
+The files may be damaged, or written by somebody else, and their values choose code, shapes and paths. The module is
+copied into every bundle.
 """
 
 import json
@@ -14,21 +15,21 @@ MODEL_CONFIGURATION, PROVENANCE = "config.json", "rnnlm.json"
 LARGEST_SIZES = {  # The largest allowed integers, which are the upper bounds of the settings in config/model_config.py.
     "vocab_size": 1 << 24,
     "hidden_size": 1 << 14,
-    "embedding_size": 1 << 24,  # With one-hot input, this is the size of the vocabulary.
+    "embedding_size": 1 << 24,  # If the input is one-hot, the embedding size equals the size of the vocabulary.
     "num_hidden_layers": 64,
 }
 LARGEST_OF_KINDS = {"heads": 256, "attention_window": 1 << 14}
-# The ids are those of tokenizers/text_tokenizer.py.
+# The ids of the special tokens in tokenizers/text_tokenizer.py.
 SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 CHOICES = {"nonlinearity": ("tanh", "relu", "sigmoid"), "backend": ("fused", "loop")}
 FLAGS = ("residual", "tie_word_embeddings", "one_hot")
 MOST_MEMBERS = 64
 MODES = ("sentence", "stream")
-LONGEST_CUT = 1 << 20  # The largest number of tokens in a context or block.
+LONGEST_CUT = 1 << 20  # The largest allowed context_length or block_length, in tokens.
 
 
 class SavedCut(NamedTuple):
-    """The way in which any text is cut into rows for the model; see document_losses.Cut."""
+    """The settings by which text is cut into rows for the model. Its fields are those of document_losses.Cut."""
 
     mode: str
     context_length: int
@@ -46,7 +47,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """Raise ValueError unless this is the configuration of a network or of an ensemble of networks."""
+    """Raise ValueError if `config` is not the configuration of a network or of an ensemble of networks."""
     if MEMBERS not in config:
         check_network(config)
         return
@@ -81,7 +82,7 @@ def check_network(config: Mapping[str, Any]) -> None:
     for name in (*FLAGS, *({"diagonal"} & set(kind.settings))):
         if not isinstance(config.get(name), bool):
             raise unexpected(name, "true or false", config.get(name))
-    scale = config.get("branch_scale", 1.0)  # Models saved by version 0.3 have no branch_scale.
+    scale = config.get("branch_scale", 1.0)  # The configurations of models that version 0.3 saved have no branch_scale.
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
         raise unexpected("branch_scale", "a number above 0, at most 1", scale)
     step = kind.units_per_head * config.get("heads", 1) if kind.units_per_head else 1
@@ -90,7 +91,7 @@ def check_network(config: Mapping[str, Any]) -> None:
 
 
 def read_saved_cut(folder: Path) -> SavedCut:
-    """Return how text is cut for the model. Raise ValueError if rnnlm.json does not contain it."""
+    """Return how text is cut for the model in `folder`. Raise ValueError if rnnlm.json does not say so."""
     facts = read_object(folder / PROVENANCE)
     if facts.get("mode") not in MODES:
         raise unexpected("mode", " or ".join(MODES), facts.get("mode"), PROVENANCE)

@@ -1,8 +1,8 @@
-"""A reader of saved models, which accepts only files as rnnlm writes them. Copied into every bundle.
+"""A reader of saved models, which accepts only files as rnnlm writes them.
 
 A folder may be damaged, or made by somebody else. Each file is checked before anything is built from it: config.json
 and rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, and the
-weights here.
+weights in this module, which is copied into every bundle.
 """
 
 import warnings
@@ -21,14 +21,15 @@ from .mixture import load_mixture
 from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
 WEIGHTS = "model.safetensors"
-# The weights of trained models are below a thousand, but a single flipped bit can turn a weight into 1e30.
+# A model with a larger weight counts as damaged. The weights of trained models are below a thousand, but a single
+# flipped bit can turn a weight into 1e30.
 LARGEST_WEIGHT = 1e5
 
 
 def read_saved_model(folder: Path) -> LanguageModel:
     """Return the model in `folder` in evaluation mode.
 
-    Raise ValueError, which names the file, if something is wrong.
+    If a file is not valid, raise a ValueError that names the file.
     """
     config = read_object(folder / MODEL_CONFIGURATION)
     check_config(config)  # The configuration is checked first, because reading the weights may take long.
@@ -43,11 +44,12 @@ def read_saved_model(folder: Path) -> LanguageModel:
 def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Raise ValueError if the names or shapes of the weights are not those of the network, or if a value is not finite.
 
-    The network is first created without memory, because the sizes in a wrong configuration might require any amount of
-    memory.
+    For this check, the network is created without allocating its weights, because a wrong configuration might ask for
+    any amount of memory.
     """
     with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that nothing is copied to a network without memory.
+        # torch would warn that loading weights into a network without memory has no effect.
+        warnings.simplefilter("ignore")
         network = make_network(config)
         if MEMBERS in config:
             shares = weights.get(SHARES)
@@ -56,7 +58,8 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         try:
             network.load_saved_weights(weights)
         except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]  # torch writes one line for each weight.
+            # The reason is put on one line, because torch writes one line for each weight.
+            reason = " ".join(str(error).split())[:200]
             raise ValueError(f"{WEIGHTS}: {reason}") from error
     for name, weight in weights.items():
         if not weight.is_floating_point():

@@ -41,7 +41,7 @@ class SLSTMCell(Cell):
     def initialize(self, weights: InitialWeights) -> None:
         """Draw U orthogonal in each gate of each head, and set the biases of the forget gates.
 
-        The biases range from units that forget early to units that forget late.
+        The biases range from values with which a unit forgets early to values with which it forgets late.
         """
         nn.init.ones_(self.gain)
         for gate in self.W.chunk(4, dim=1):
@@ -74,7 +74,7 @@ class SLSTMCell(Cell):
         return outputs, torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)
 
     def by_heads(self, state: Tensor) -> tuple[Tensor, ...]:
-        """Split a state, (b, 4H), into h, c, n and m, each (N, b, d)."""
+        """Split a state, (b, 4H), into h, c, n and m, each of shape (N, b, d)."""
         h, c, n, m = state.unflatten(-1, (4, self.heads, self.size)).permute(1, 2, 0, 3)
         # At the beginning of a text n is 0. With m = -inf, m' becomes log i, so that n' is not close to 0.
         return h, c, n, m.masked_fill(n == 0, float("-inf")).detach()

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from .cell import Cell
 
-# The scale of layer-normalized inputs, which keeps tanh in its linear part at the start. It is separate from the
-# learned gains. Adam changes all weights by steps of about the same size, so gains of this size would soon grow far
-# beyond it.
+# The constant by which layer-normalized inputs are multiplied, so that tanh starts in its linear part. It is not part
+# of the learned gains, because Adam changes all weights by steps of about the same size, and gains as small as this
+# would soon grow far beyond it.
 NORMALIZED_STD = 0.2
 
 
@@ -31,7 +31,7 @@ class Stack(nn.Module):
     """
 
     cells: Sequence[Cell]  # The layers from bottom to top.
-    # The normalizations of the inputs of layers above the first. The list is empty without `residual`.
+    # The normalizations of the inputs of all layers except the first one. The list is empty without `residual`.
     norms: Sequence[nn.LayerNorm]
 
     def __init__(
@@ -66,12 +66,14 @@ class Stack(nn.Module):
     def layer_output(self, layer: int, below: Tensor, output: Tensor) -> Tensor:
         """Return the output of a layer, (…, H), given the output of its cell.
 
-        `below` is the argument of layer_input.
+        `below` is the output of the layer below, as in layer_input().
         """
         return below + self.branch_scale * output if self.residual and layer else output
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute one time step. Return the output of the top layer, those of all cells (b, L, H), and the new state.
+        """Compute one time step.
+
+        Return the output of the top layer, the outputs of all cells (b, L, H), and the new state.
 
         `x` has shape (b, input) and `state` has shape (b, L, S).
         """
@@ -111,7 +113,7 @@ class Stack(nn.Module):
             else:
                 outputs, last = cell.sequence(cell_input, initial)
             if self.residual:
-                outputs = outputs.to(x.dtype)  # The residual sum stays in float32.
+                outputs = outputs.to(x.dtype)  # The sum of a layer's input and output stays in float32.
             x = self.layer_output(layer, x, outputs)
             lasts.append(last)
         return self.output_norm(x), torch.stack(lasts, dim=1)

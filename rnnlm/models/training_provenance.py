@@ -1,4 +1,4 @@
-"""The record of the text on which a model was trained, as stored in the model's folder."""
+"""The record of the text on which a model was trained. It is stored in the model's folder as rnnlm.json."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +10,11 @@ from rnnlm.models.saved_config import read_object, read_saved_cut
 
 @dataclass(frozen=True)
 class TrainingProvenance:
-    """The content of rnnlm.json, which training/train.py writes."""
+    """The content of a model's rnnlm.json, which training/train.py writes."""
 
     dataset_id: str
     corpus_digest: str
-    cut: SequencesConfig  # The mode, context_length and block_length with which text must be cut for the model.
+    cut: SequencesConfig  # The mode, context_length and block_length by which text must be cut for the model.
 
 
 def read_training_provenance(folder: Path) -> TrainingProvenance:

@@ -41,7 +41,8 @@ class TransformerBlock(Block):
         normalized = self.attention_norm(x)
         cached = torch.stack([self.key(normalized), self.value(normalized)], dim=2)  # (b, t, 2, H)
         steps, earlier = x.shape[1], 0
-        known = torch.full_like(x[:, 0, :1], steps)  # The number of cached tokens before these, at most `window`.
+        # The number of known tokens, which are these steps and the cached tokens.
+        known = torch.full_like(x[:, 0, :1], steps)
         if state is not None:
             cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)
             earlier, known = self.window, known + state[:, -1:]
@@ -53,8 +54,8 @@ class TransformerBlock(Block):
     def attention(self, queries: Tensor, cached: Tensor, earlier: int, known: Tensor) -> Tensor:
         """Return the result of attention for each query, (b, t, H).
 
-        `queries` has shape (b, t, H) and `cached` has shape (b, earlier + t, 2, H). Of the `earlier` entries, only the
-        last `known`, (b, 1), exist.
+        `queries` has shape (b, t, H). `cached` has shape (b, earlier + t, 2, H), and contains the keys and values of
+        `earlier` cached tokens and of the present ones. Only the last `known`, (b, 1), of its tokens exist.
         """
         total = cached.shape[1]
         index = torch.arange(total, device=cached.device)

@@ -1,7 +1,7 @@
 """The xLSTM (Beck et al. 2024), in which mLSTM and sLSTM layers alternate, each in a block with residual connections.
 
-Both kinds of layer use the block of xLSTM 7B (Beck et al. 2025) and transformers, which is that of the Transformer with
-a cell instead of attention. There is no convolution before the cell. The module imports only torch.
+The blocks follow xLSTM 7B (Beck et al. 2025) and transformers: they are Transformer blocks with a cell instead of
+attention. There is no convolution before the cell. The module imports only torch.
 
 Shapes: batch b, time t, hidden size H, state size S.
 """
@@ -47,7 +47,7 @@ class XLSTMBlock(Block):
         return self.add_feed_forward(x + outputs), self.padded(last)
 
     def padded(self, state: Tensor) -> Tensor:
-        """Pad the cell's state with zeros to (b, S)."""
+        """Pad the cell's state with zeros to the shape (b, S)."""
         return nn.functional.pad(state, (0, self.state_size - self.cell.state_size))
 
     def recurrent_weights(self) -> dict[str, Tensor]:

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
-# The folder of the bundle in a registered model. MLflow keeps the name of the run's model folder.
+# The folder of the bundle among a version's files. MLflow names it like the model folder of the run.
 BUNDLE = "artifacts/model"
 EVIDENCE = "evidence"  # The folder next to the bundle with the evidence on which promotions are based.
 TRAINING_DOCUMENTS = "training_documents.parquet"
 HELD_OUT_LINES = "held_out_lines.parquet"
 CONFIGURATION = "configuration.json"
-CHARACTERS = "characters.json"  # See rnnlm/corpora/character_profile.py.
+CHARACTERS = "characters.json"  # The file of character frequencies; see rnnlm/corpora/character_profile.py.
 
 
 def model_digest(folder: Path) -> str:
-    """Return a digest that identifies a model. It depends on its weights and on its n-gram model, if there is one."""
+    """Return a digest that identifies a model. The digest covers the weights and the n-gram model, if there is one."""
     weights = file_digest(folder / "model.safetensors")
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
@@ -56,7 +56,7 @@ def requirements() -> list[str]:
 
 
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
-    """Return the library modules that a bundle needs: those of served_model.py and of all layers, with their imports.
+    """Return the library modules that a bundle needs: served_model.py, the modules of all layers, and their imports.
 
     The paths are relative to `library`.
     """
@@ -85,7 +85,7 @@ def relative_imports(module: Path) -> list[Path]:
 
 
 def copy_own_cell(kind: str, folder: Path) -> None:
-    """Copy the module of a custom layer to the code of a bundle, where it imports our modules relatively."""
+    """Copy the module of a custom layer into the code of a bundle, and make its imports of rnnlm modules relative."""
     source = inspect.getsource(sys.modules[cell_class(kind_of(kind)).__module__])
     copied = folder / OWN_MODULES / f"{own_module_name(kind.partition(':')[0])}.py"
     copied.parent.mkdir(exist_ok=True)
@@ -100,7 +100,10 @@ def copy_portable_modules(folder: Path) -> None:
 
 
 def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> Path:
-    """Save a model's folder as an MLflow model in the empty `folder`, with the card as README.md. Return its path."""
+    """Save the model in the folder `model` as an MLflow model in the empty `folder`, and return the saved folder.
+
+    The card is saved as README.md.
+    """
     import mlflow.pyfunc
 
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
@@ -109,7 +112,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     import_known(kinds := own_kinds(config))
     for kind in kinds:
         copy_own_cell(kind, code)
-    # Hidden files are incomplete files of a killed process.
+    # A process that was killed may have left incomplete hidden files.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
     (bundle / "README.md").write_text(card, encoding="utf-8")
     mlflow.pyfunc.save_model(
@@ -117,22 +120,24 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
         input_example=INPUT_EXAMPLE,
-        pip_requirements=requirements(),  # If MLflow had to infer the requirements, it would run the model for 10 s.
+        # Without this list, MLflow would run the model for 10 s to infer its requirements.
+        pip_requirements=requirements(),
         mlflow_model=description,
     )
-    for compiled in list(saved.rglob("__pycache__")):  # MLflow has imported the code in order to run the input example.
+    # MLflow ran the input example, and Python then cached the compiled modules.
+    for compiled in list(saved.rglob("__pycache__")):
         shutil.rmtree(compiled)
     return saved
 
 
 def local_artifacts(version: RegistryVersion) -> Path | None:
-    """Return the folder of a version's artifacts, or None if it is not on this machine."""
+    """Return the folder of a version's artifacts, or None if the artifacts are not on this machine."""
     url = urllib.parse.urlparse(version.source)
     return Path(urllib.request.url2pathname(url.path)) if url.scheme in ("", "file") else None
 
 
 def find_bundle_damage(version: RegistryVersion, artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Return a description of the damage of a version's files in the folder `artifacts`, or None if there is none.
+    """Return a description of the damage of a version's files in the folder `artifacts`, or None if they are intact.
 
     Entries named in `apart_from` are skipped. Versions of early releases have no marker of completeness, so only the
     digest of their weights is checked.

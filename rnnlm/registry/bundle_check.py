@@ -11,7 +11,8 @@ from rnnlm.errors import ModelError
 from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
-# The digests of what this process has checked. A repaired version has the same content, and is not checked again.
+# The digests of the bundles that this process has checked. A bundle that is written again with the same content is not
+# checked again.
 CHECKED: set[str] = set()
 SCRIPT = """
 import importlib.abc, math, os, sys
@@ -72,7 +73,7 @@ class CheckProcess:
         return process if process is not None and process.process.poll() is None else cls()
 
     def run(self, saved: Path) -> tuple[int, str]:
-        """Check the bundle. Return the exit code and what was written to standard error."""
+        """Let the process check the bundle in `saved`. Return its exit code and what it wrote to standard error."""
         try:
             _, written = self.process.communicate(os.fsencode(saved.absolute()), TIMEOUT_SECONDS)
         finally:
@@ -88,7 +89,7 @@ class CheckProcess:
 def check_bundle(saved: Path) -> None:
     """Load the saved MLflow model and score a text, in a process that cannot import rnnlm.
 
-    Raise ModelError if it fails.
+    Raise ModelError if loading or scoring fails.
     """
     content = digest_of({str(path.relative_to(saved)): file_digest(path) for path in loaded_files(saved)})
     if content in CHECKED:
@@ -117,6 +118,6 @@ def check_bundle(saved: Path) -> None:
 def loaded_files(saved: Path) -> list[Path]:
     """Return the files on which the check depends.
 
-    The card is not among them, nor is MLflow's description with the version's ids.
+    The card and MLflow's own description, which contains the version's ids, are left out.
     """
     return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

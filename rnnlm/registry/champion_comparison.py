@@ -52,12 +52,12 @@ PAIRED_LOSSES = "losses.parquet"
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
-    """Return the decision against the champion and, with registry.policy=newer, against the best recent champion, too.
+    """Return whether a new version replaces the champion.
 
-    With this policy, each new champion may be worse by a little less than the margin. The comparison with the best
-    champion of the last month keeps such losses from accumulating.
+    With registry.policy=newer, each new champion may be worse by a little less than the margin. To keep such losses
+    from accumulating, the version is then compared with the best champion of the last month, too.
     """
-    # The version itself is left out. It may have been compared already by a registration that was killed.
+    # The new version is left out. A registration that was killed may have compared it already.
     versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
     best = best_champion(versions, champion.number)
     beside_best = None
@@ -102,14 +102,15 @@ class Contest:
 
     @cached_property
     def training_documents(self) -> Path | None:
-        """The fingerprints of the text that the candidate has seen, or None if they are unknown."""
+        """The file with the fingerprints of the text that the candidate has seen, or None if they are unknown."""
         path = self.folder / TRAINING_DOCUMENTS
         return None if write_training_documents(self.candidate, path) is None else path
 
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
-        """Return the decision against an earlier version, which the reason of the decision refers to as `called`.
+        """Return the decision after a comparison of the candidate with an earlier version.
 
-        If the earlier version cannot be loaded, the candidate is not promoted.
+        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the word for the earlier
+        version in the reason of the decision.
         """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
@@ -138,7 +139,7 @@ class Contest:
         if rivals or same_text:
             return decision
         # The champion was registered before training documents were recorded, so it may have seen some of the text.
-        # This could only help the champion. If the candidate wins nevertheless, it is better.
+        # This could only help the champion, so a candidate that wins nevertheless is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return decision._replace(reason=reason)
 
@@ -148,7 +149,7 @@ class Contest:
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
     ) -> Evidence | None:
-        """Return the evidence of both models on the documents.
+        """Return the evidence of the losses of both models on the documents.
 
         `comparison` is the number of candidates that were compared with this rival, including the present one.
         """

@@ -1,4 +1,4 @@
-"""The history of champions, which is stored as one tag of a version for each time that it became champion.
+"""The history of champions. Each time that a version becomes champion, the version gets one more tag.
 
 The tag is named `promotion.0003`, numbered over all changes of the registered model. Its value is a Change as JSON.
 """
@@ -22,12 +22,12 @@ How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a pe
 class Change(Record):
     """A change after which a version is the champion."""
 
-    number: int  # The number among all changes of the registered model, from 1 on.
+    number: int  # The changes of a registered model are numbered from 1 on.
     version: int
-    before: int | None  # The number of the replaced champion.
+    before: int | None  # The number of the version that was champion before, if there was one.
     how: How
-    who: str  # user@host
-    when: str  # ISO 8601, UTC
+    who: str  # In the form `user@host`.
+    when: str  # In ISO 8601, UTC.
     why: str
 
 
@@ -57,7 +57,7 @@ def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
-    """Return the version to roll back to, which is the champion before the current one that was not itself rolled back.
+    """Return the version to roll back to, which is the champion before the current one that was not rolled back.
 
     Promotions push onto a stack and rollbacks pop it, so two rollbacks in a row go back by two champions. If an alias
     was moved manually in MLflow, this counts as a promotion, or as a rollback if it moved to the previous champion. A
@@ -77,9 +77,9 @@ def champion_before(history: list[Change], current: int | None, living: set[int]
 
 
 def set_champion(client: "MlflowClient", version: RegistryVersion, how: How, why: str) -> Change:
-    """Record the change, then move the alias. The caller must hold the lock.
+    """Record the change, then move the alias. The caller must hold the registered model's lock.
 
-    If the process is killed in between, the alias is valid and not the record.
+    If the process is killed in between, the alias decides which version is champion, not the record.
     """
     name, number = version.name, version.number
     aliases = aliases_of(client, name)

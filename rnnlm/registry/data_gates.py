@@ -33,7 +33,7 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # The message of a run that a gate has stopped.
-Measurement = float | str  # A fraction, or the reason why it could not be measured.
+Measurement = float | str  # A fraction, or the reason why the fraction could not be measured.
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
 GONE_TEXT = "the corpus's text is gone from this home"
 LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
@@ -45,7 +45,7 @@ class GateResult(Record):
 
     gate: str
     outcome: Outcome
-    share: float | None  # It is None if nothing was measured.
+    share: float | None  # The measured fraction, or None if nothing was measured.
     text: str  # A description of the measured fraction, or the reason why it was not measured.
     warn_at: float | None
     stop_at: float | None
@@ -55,16 +55,16 @@ class GatesRecord(Record):
     """The results of all gates for a dataset, in the order of the table above."""
 
     corpus_name: str
-    model_name: str  # The registered model with whose champion the dataset is compared.
+    model_name: str  # The dataset is compared with the champion of this registered model.
     results: tuple[GateResult, ...]
-    # Warnings, with advice, of copied held-out text, which makes the scores misleading.
+    # Warnings that held-out text is copied from the training text, which makes the scores misleading. Each has advice.
     score_warnings: tuple[str, ...] = ()
 
     def with_outcome(self, outcome: Outcome) -> list[GateResult]:
         return [result for result in self.results if result.outcome == outcome]
 
     def raise_if_stopped(self) -> None:
-        """Raise one GatesError for all gates that stop the run."""
+        """Raise a GatesError that names all gates that stop the run, if there are any."""
         if self.with_outcome("stopped"):
             raise GatesError(self)
 
@@ -96,7 +96,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
     try:
         champion = find_version(home, name, "champion", None)
         missing = f"{name} has no champion yet"
-    except TrackingError as error:  # Training must not stop because MLflow is unavailable.
+    except TrackingError as error:  # If MLflow is unavailable, training continues without the comparison.
         champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
     measured: dict[str, tuple[Measurement, str]] = {
         "shrinkage": (
@@ -126,7 +126,10 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
 
 
 def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
-    """Return the result of a gate by its thresholds. `text` is a sentence with a placeholder for the fraction."""
+    """Return the result of a gate, which depends on the gate's thresholds.
+
+    `text` is a sentence with a placeholder for the fraction.
+    """
     warn_at = getattr(config.gates, f"{gate}_warn_at")
     stop_at = getattr(config.gates, f"{gate}_stop_at")
     outcome: Outcome = "passed"
@@ -161,7 +164,7 @@ def unknown_share(description: Description) -> float:
 def measured_copies(
     description: Description, shares: dict[Split, CopiedShares] | None
 ) -> dict[str, tuple[Measurement, str]]:
-    """Return fraction and sentence of the gates `duplicates` and `leakage`, for the split with the largest fraction."""
+    """Return the fraction and a sentence for the gates `duplicates` and `leakage`, each for its worst split."""
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
     if shares is None:

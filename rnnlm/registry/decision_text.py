@@ -5,32 +5,33 @@ from datetime import datetime
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
-WAITS = "waits for approval"  # A reason begins with these words if a person has to make the version champion.
-DETAILS = " nats per byte on "  # This is part of the text in brackets of a reason; see evidence_in_words().
+# The reason of a decision begins with these words if a person has to make the version champion.
+WAITS = "waits for approval"
+DETAILS = " nats per byte on "  # A part of the reason of a decision, in its brackets; see evidence_in_words().
 
 
 def unchanged_since(record: TrainedRecord) -> str:
     """Return a text such as `unchanged since 21 Nov 02:04`.
 
-    Since that time there has been a version of this text with these settings and this program.
+    It gives the time when this version of the text was first trained with these settings and this program.
     """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
 
 def verdict(registered: RegisteredVersion) -> str:
-    """Return the reason of the decision without the details, which the table of the evidence shows."""
+    """Return the reason of the decision without the details in brackets, which the table of the evidence shows."""
     before, found, after = registered.reason.partition(DETAILS)
     return before.rpartition(" (")[0] + after.partition(")")[2] if found else registered.reason
 
 
 def difference_in_words(evidence: Evidence) -> str:
-    """Return the paired difference with its interval, such as `1.8% better (between 1.1% and 2.5% better)`."""
+    """Return the difference with its confidence interval, such as `1.8% better (between 1.1% and 2.5% better)`."""
     return f"{better_or_worse(evidence.relative(evidence.difference))} ({interval_in_words(evidence)})"
 
 
 def own_text_in_words(own_evidence: Evidence) -> str:
-    """Return the difference on the lines that the champion itself had held out."""
+    """Return in words how the two models differ on the lines that the champion had held out from its training."""
     lines = f"{own_evidence.lines:,} lines" if own_evidence.lines else "lines"
     return f"{difference_in_words(own_evidence)} on the {lines} that the champion itself had held out"
 

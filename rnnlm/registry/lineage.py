@@ -22,18 +22,18 @@ class VersionDetails(Record):
     """All information in the registry about one version."""
 
     listed: ListedVersion
-    # "champion" or "challenger" at the time of registration, with the reason. It is "" if nothing was decided.
+    # "champion" or "challenger", with the reason of the decision at registration. It is "" if nothing was decided.
     decision: str
     evidence: Evidence | None
-    corpus: dict[str, str]  # The name, digest (sha256 of the text's bytes), source, bytes and licence.
-    tokenizer: dict[str, str]  # The kind, digest and vocabulary_size.
+    corpus: dict[str, str]  # The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
+    tokenizer: dict[str, str]  # The keys are kind, digest and vocabulary_size.
     dataset_id: str
     run_id: str
     mlflow_run_id: str
-    code: dict[str, str]  # The version and git_commit.
-    tags: dict[str, str]  # All tags of the version.
+    code: dict[str, str]  # The keys are version and git_commit.
+    tags: dict[str, str]  # All tags of the version in MLflow.
     source: str  # The location where MLflow keeps the files.
-    # The champion with which the version was compared, the one before it, and so on back to the first one.
+    # The champion with which the version was compared, the champion with which that champion was compared, and so on.
     parents: tuple[Ancestor, ...]
     changes: tuple[Change, ...]  # All changes after which the version was champion.
     description: str  # The model card.
@@ -76,12 +76,12 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """Return those of the named tags that exist, under shorter names."""
+    """Return the tags whose names are the values of `names`, under the keys of `names`. Missing tags are left out."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """Return the ancestors from parent to parent, back to the first version or to a deleted one."""
+    """Return the chain of a version's parents. It ends at the first version or before a deleted one."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

@@ -14,7 +14,7 @@ from rnnlm.registry.registry_version import RegistryVersion, facts_of
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
 
-WASTED_SHARE = 0.25  # The database is compacted if at least this fraction of its pages is free.
+WASTED_SHARE = 0.25  # The database is compacted if at least this fraction of its pages is unused.
 
 
 def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
@@ -57,7 +57,10 @@ def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersi
 
 
 def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: str) -> None:
-    """Delete a row with everything that belongs to it. MLflow's client would only mark it as deleted."""
+    """Delete a logged model or run from the database, with all rows that refer to it.
+
+    MLflow's client would only mark it as deleted.
+    """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     store = SqlAlchemyStore(embedded_uri(home), home.artifacts.as_uri())
@@ -65,10 +68,13 @@ def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: 
 
 
 def compact_database(home: Home) -> None:
-    """Delete what MLflow keeps of deleted versions, and return free pages to the disk if there are many."""
+    """Delete the remaining rows of deleted versions.
+
+    If many pages of the database are unused, return them to the disk.
+    """
     with contextlib.closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
-        # MLflow empties the row of a deleted version, and keeps the row so that its number is not reused. It does not
-        # delete the tags.
+        # MLflow keeps the emptied row of a deleted version, so that its number is not reused. MLflow does not delete
+        # the version's tags.
         with connection:
             connection.execute(
                 "delete from model_version_tags where exists (select 1 from model_versions version "
@@ -78,6 +84,7 @@ def compact_database(home: Home) -> None:
         (pages,) = connection.execute("pragma page_count").fetchone()
         (free,) = connection.execute("pragma freelist_count").fetchone()
         if free > WASTED_SHARE * pages:
-            with contextlib.suppress(sqlite3.OperationalError):  # If the database is busy, it is compacted next time.
+            # If the database is busy, it is compacted at the next call.
+            with contextlib.suppress(sqlite3.OperationalError):
                 connection.execute("vacuum")
                 connection.execute("pragma wal_checkpoint(truncate)")

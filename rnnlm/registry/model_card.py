@@ -17,8 +17,8 @@ from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
 
-COMPARISON = "## Beside version"  # The beginning of a heading.
-LONGEST_DESCRIPTION = 5_000  # The largest number of characters in the column of MLflow's database.
+COMPARISON = "## Beside version"  # The beginning of the heading of the comparison with the champion.
+LONGEST_DESCRIPTION = 5_000  # The most characters that the description column of MLflow's database can hold.
 LONGEST_LINE = 76  # The largest number of characters of a line of code. MLflow's page truncates longer lines.
 
 
@@ -73,7 +73,11 @@ print(model.predict([{{"prompt": "…", "temperature": 0.8, "seed": 1}}]))
 def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: int | None) -> str:
     """Return the card of a version in Markdown.
 
-    `tags` are those of the version, and `parent` was the champion when it was registered.
+    Args:
+        name: The name of the registered model.
+        candidate: The run that the version was registered from.
+        tags: The version's tags.
+        parent: The number of the version that was champion at the registration.
     """
     dataset, run, config = candidate.dataset, candidate.run, candidate.config
     test = candidate.evaluation.scores["test"]
@@ -131,10 +135,10 @@ def memory_limit(model: ModelConfig) -> str:
 
 
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
-    """Return the top of a version's page in Markdown, with its scores and those of the champion it was compared with.
+    """Return the beginning of a version's page in Markdown, which compares its scores with those of the champion.
 
-    The paired difference comes first. If the scores belong to two datasets, which differ in text or tokens, their
-    difference is not shown.
+    The paired difference comes first. If the two scores belong to datasets that differ in text or tokens, the
+    difference of the scores is not shown.
     """
     test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]
     same_dataset = parent.dataset_id == candidate.dataset.dataset_id
@@ -157,7 +161,7 @@ def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evide
 
 
 def description_of(card: str, comparison: str = "") -> str:
-    """Return the card for MLflow's page: without a title, with wrapped code, and cut at a line to fit the database.
+    """Return the card for MLflow's page, without its title, with wrapped code, and shortened to fit the database.
 
     The page already shows the name above the description. `comparison` is the result of comparison_with(), and is
     inserted after the first paragraph.
@@ -203,7 +207,7 @@ def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
 
 
 def counts_summary(folder: Path) -> str:
-    """Return a description of the n-gram model, read from the header of its file, or "" if there is none."""
+    """Return a description of the n-gram model from the header of its file, or "" if there is no n-gram model."""
     from safetensors import safe_open
 
     if not used_counts(folder):

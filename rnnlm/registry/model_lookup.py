@@ -66,8 +66,8 @@ def full_reference(home: Home, wanted: str | None) -> str:
     """Return the full reference to one model, which is a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
     `wanted` is one of these, a registered NAME (which means its champion), NAME@ALIAS or NAME/VERSION. None means the
-    champion of the only registered model. Raise ModelError if this is not exactly one model. A text that is none of
-    these is returned unchanged.
+    champion of the only registered model. Raise ModelError if `wanted` is None and there is not exactly one such model,
+    or if `wanted` names two models. Any other text is returned unchanged.
     """
     if wanted is None:
         names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
@@ -122,7 +122,8 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = expanded(reference).absolute()  # Files next to it are read, too.
+    # An absolute path is needed, because files in its parent folders are read, too.
+    named = expanded(reference).absolute()
     places = [named / "model", named]
     for place in places:
         if is_model(place):
@@ -145,9 +146,9 @@ def model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def corpus_settings(folder: Path) -> dict[str, Any]:
-    """Return the corpus settings with which the model in `folder` was trained, as far as they differ from the defaults.
+    """Return those corpus settings of the model in `folder` that differ from the defaults.
 
-    The result is empty if neither the configuration of its run nor that of its registered version is next to it.
+    The result is empty if the configuration was stored neither with the model's run nor with its registered version.
     """
     stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION)
     found = stored.get("corpus") if isinstance(stored, dict) else None
@@ -180,17 +181,17 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"again. Otherwise, roll back to another version: rnnlm rollback {version.name}"
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
-        # A bundle on a server that the user has named is trusted. The home's own registry is not, because it may have
-        # been restored from elsewhere.
+        # The user has named the server of a remote bundle, and thereby trusts it. A bundle of the rnnlm home is not
+        # trusted, because the home may have been restored from elsewhere.
         note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
 
 def run_model_folder(home: Home, wanted: str | None) -> Path:
-    """Return a model's folder as model_folder() does, but for a registered version the folder in its training run.
+    """Return the model's folder inside its training run, where the other files of the run are.
 
-    There the other files of the run are found. Raise ModelError if the run is not in this rnnlm home, or has been
-    trained again since the registration.
+    `wanted` is the argument of model_folder(). Raise ModelError if the run of a registered version is not in this rnnlm
+    home, or was trained again after the registration.
     """
     reference = full_reference(home, wanted)
     if not reference.startswith("models:"):
@@ -238,7 +239,7 @@ def registered_version(home: Home, reference: str) -> RegistryVersion:
 
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> RegistryVersion | None:
-    """Return a version, given by alias or number, or None if there is none."""
+    """Return the version with this alias or number, or None if there is none."""
     if is_empty(home):
         return None
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
@@ -258,7 +259,7 @@ def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
 
 
 def fetched(home: Home, version: RegistryVersion) -> Path:
-    """Return the version's artifacts, which are downloaded once from a remote artifact store."""
+    """Return the folder of the version's artifacts, which are downloaded once if the artifact store is remote."""
     number, uri = str(version.number), tracking_uri(home)
     identity = [uri, version.name, number, version.created_ms, BUNDLE]
     final = home.fetched / digest_of(identity)[:16]
@@ -271,7 +272,8 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
                 raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
-            # The check uses the copy's own marker. If the copy is damaged, write_once replaces it.
+            # The downloaded copy contains its own marker of completeness. If the copy is damaged, write_once replaces
+            # it.
             if damage := find_bundle_damage(version, Path(local)):
                 raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")
             shutil.copytree(local, partial, dirs_exist_ok=True)
@@ -281,7 +283,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
 
 
 def known_models(home: Home) -> str:
-    """Return the registered names in one line for an error message."""
+    """Return one line with the names of the registered models, for an error message."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."

@@ -27,15 +27,15 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
     """Return the corpus name under which the configured source is registered.
 
     This is `name`, or `name` with a digest of the source if the registered model of that name belongs to another
-    source. An explicit `registry.model_name` always takes precedence. Without MLflow, `name` is returned. `digest` is
-    the sha256 of the text, if known.
+    source. An explicit `registry.model_name` takes precedence over both. Without MLflow, `name` is returned. `digest`
+    is the sha256 of the text, if known.
     """
     if config.registry.model_name:
         return name
     model = registered_name(config.registry, name)
     try:
         owner = other_owner(home, config, model, digest)
-    except TrackingError:  # Training must not stop because MLflow is unavailable. Registration repeats this check.
+    except TrackingError:  # If MLflow is unavailable, training continues, and the registration repeats this check.
         return name
     if owner is None:
         return name
@@ -55,17 +55,17 @@ def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord
 
 
 def with_own_name(home: Home, candidate: Candidate) -> Candidate:
-    """Return the candidate with the corpus name under which it is registered."""
+    """Return the candidate with the corpus name that own_corpus_name() gives it."""
     dataset = candidate.dataset
     name = own_corpus_name(home, candidate.config, dataset.corpus_name, dataset.corpus_digest)
     return replace(candidate, dataset=dataset.model_copy(update={"corpus_name": name}))
 
 
 def other_owner(home: Home, config: PipelineConfig, model: str, digest: str = "") -> str | None:
-    """Return the source to which the registered model belongs, if it is not the configured one, otherwise None.
+    """Return the source that owns the registered model `model`. Return None if this is the configured source.
 
-    Two sources are the same if they are the same location, also relative to an rnnlm home that has moved, or if one of
-    their texts was the same. Raise TrackingError if MLflow fails.
+    Two sources are the same if they are the same location, even if the rnnlm home has moved, or if one of their texts
+    was the same. Raise TrackingError if MLflow fails.
     """
     versions = [version for _, version in sorted(registered_versions(home, model).items()) if known_source(version)]
     owning = [version for version in versions if version is versions[0] or is_named(version)]
@@ -82,18 +82,18 @@ def places_of(versions: Iterable[RegistryVersion]) -> set[str]:
 
 
 def known_source(version: RegistryVersion) -> str:
-    """Return where the version's text came from, or "" if that is unknown.
+    """Return the source of the version's text, or "" if it is unknown.
 
-    rnnlm 0.3 stored paths as they were given, and a relative path gives no information.
+    rnnlm 0.3 stored relative paths as they were given, and such a path does not identify a source.
     """
     source = version.facts.get("corpus_source", "")
     if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
         return source
-    # The source may have become a link since then.
+    # Since the registration, the source may have become a symbolic link.
     return absolute_source(source) if Path(source).is_absolute() else ""
 
 
 def is_named(version: RegistryVersion) -> bool:
-    """Return True if the version's settings contained the name of the registered model."""
+    """Return True if the version's settings named the registered model explicitly."""
     settings = version.facts.get("configuration", "")
     return settings.startswith("{") and "model_name" in json.loads(settings).get("registry", {})

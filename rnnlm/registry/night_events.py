@@ -31,7 +31,9 @@ NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
 CANDIDATES = "rnnlm.candidates"  # A label with the number of candidates in a row that did not replace the champion.
 LEFT_OUT_SHOWN = 5
-REGRESSION = 0.03  # A fraction of the champion's nats per byte, which is several times the effect of another seed.
+# The event is sent from this increase of the loss on, as a fraction of the champion's nats per byte. Another seed
+# changes the loss several times less.
+REGRESSION = 0.03
 
 
 def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
@@ -78,7 +80,8 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     candidates = registered.kept
-    if registered.alias == "challenger" and candidates:  # Otherwise the version was not meant to be promoted.
+    # `candidates` is 0 for a version that was not meant to be promoted.
+    if registered.alias == "challenger" and candidates:
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}

@@ -1,6 +1,6 @@
 """The decision whether a version becomes champion, based on the evidence of a comparison and the registry's history.
 
-champion_comparison.py loads both models and measures the evidence. This module needs neither MLflow nor a model.
+This module needs neither MLflow nor a model: champion_comparison.py loads both models and measures the evidence.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,22 +12,23 @@ from rnnlm.registry.decision_text import WAITS, better_or_worse, evidence_in_wor
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.result_records import Alias, Evidence
 
-BEST_VERSION = "best_version"  # The metadata entry of a decided version with Decision.best_version.
+BEST_VERSION = "best_version"  # The key under which a version's metadata stores Decision.best_version.
 BEST_WITHIN = timedelta(days=30)
-ROUNDING = 1e-6  # The scores of the same model differ by less than this number of nats per byte.
+ROUNDING = 1e-6  # Scores that differ by less than this number of nats per byte differ only by rounding.
 
 
 class Decision(NamedTuple):
     alias: Alias
     reason: str
     evidence: Evidence | None = None
-    # The best among the candidate and the champions of the last month, on the lines of this comparison.
+    # The number of the version with the lowest loss on the lines of this comparison, among the candidate and the
+    # champions of the last month.
     best_version: int | None = None
-    own_evidence: Evidence | None = None  # The evidence on the lines that the champion itself had held out.
+    own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
 
 
 def undecidable(champion: int, why: str) -> Decision:
-    """Return the decision without evidence, which is not to promote the version. `rnnlm promote` can override it."""
+    """Return the decision not to promote the version, because there is no evidence. `rnnlm promote` can override it."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
@@ -69,10 +70,10 @@ def decide(
 
 
 def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: int, config: RegistryConfig) -> Decision:
-    """Return the decision after a comparison on the champion's own held-out lines. If it fails, a person must approve.
+    """Return the decision after a comparison on the lines that the champion had held out from its own training.
 
-    Otherwise, added text of another kind could hide that the new model is worse on the text for which the champion is
-    used.
+    If the candidate is worse on these lines, a person must approve it. Otherwise, added text of another kind could hide
+    that the candidate is worse on the text for which the champion is used.
     """
     if own_evidence is None or decision.evidence is None or own_evidence.lines == decision.evidence.lines:
         return decision
@@ -91,7 +92,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
 
 
 def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
-    """Return the decision if a person has to approve each new champion (registry.approval)."""
+    """Return a decision that waits for a person's approval if registry.approval is true, otherwise `decision`."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
     return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")
@@ -100,9 +101,9 @@ def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
     """Combine the decisions against the champion and against the best champion, and set the version that is now best.
 
+    The evidence of the result is that of the comparison with the present champion, which is the version's parent.
     `beside_best` is None if the best champion is the present one, or if the candidate did not win against the present
-    one. `best` is the best version so far. The evidence is always that of the comparison with the present champion,
-    which is the version's parent.
+    one. `best` is the best version before this comparison.
     """
     if decision.alias == "challenger":
         return decision._replace(best_version=best)
@@ -114,11 +115,11 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 
 
 def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
-    """Return the best version at the last decision, if it was champion within BEST_WITHIN and is not champion now.
+    """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
-    `versions` are all versions of the registered model. A version whose registration was killed before its alias was
-    set is ignored. The result is None if a person chose the champion, because this person may have had reasons not to
-    use a better one.
+    It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
+    registered model. A version whose registration was killed before its alias was set is ignored. The result is None
+    if a person chose the champion, because this person may have had reasons not to use a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
@@ -146,22 +147,22 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
     """Return for how many runs in a row this champion was kept, with or without evidence.
 
-    Runs that were not meant to be promoted (registry.promote=never) are not counted; their number is 0. `versions` are
-    all versions of the registered model. Each version that did not replace the champion has its number in the row.
+    `versions` are all versions of the registered model. Each version that did not replace the champion stores its
+    number in the row. Versions that were not meant to be promoted (registry.promote=never) store 0 and are not counted.
     """
     challengers = challengers_of(versions, champion)
     return max([len(challengers), *(one.kept for one in challengers)])
 
 
 def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
-    """Return the time of the first of these runs in ISO 8601, or None if there was none.
+    """Return when this champion was first kept since it became champion, in ISO 8601, or None if it never was.
 
-    Later versions store it, in case earlier ones were removed.
+    Later versions store the time, too, in case the first one is removed.
     """
     return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    """Return the versions that could have replaced this champion, but did not."""
+    """Return the versions that did not replace this champion, without those that were not meant to be promoted."""
     challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
     return [one for one in challengers if one.facts.get("kept") != "0"]

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
-# These entries become tags of the logged model, by which MLflow can rank models.
+# These entries of the metadata become tags of the logged model, by which MLflow can rank models.
 MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")
-MODEL_VERSIONS = "mlflow.modelVersions"  # The name of a tag.
+MODEL_VERSIONS = "mlflow.modelVersions"  # The tag in which MLflow stores the versions of a logged model.
 
 
 @stage("registration")
@@ -117,7 +117,7 @@ def find_registered(client: "MlflowClient", name: str, identity: dict[str, str])
 def add_version(
     client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
 ) -> RegistryVersion:
-    """Add a new version without an alias."""
+    """Add a new version without an alias to the registered model `name`, and return it."""
     from mlflow.entities import LoggedModelOutput
 
     mlflow_run_id = ensure_mlflow_run(client, home, candidate.config, candidate.dataset, candidate.run)
@@ -140,7 +140,7 @@ def add_version(
     model_id, location = str(logged.model_id), str(logged.artifact_location)
     try:
         seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
-    except BaseException:  # This includes KeyboardInterrupt.
+    except BaseException:  # KeyboardInterrupt must be handled, too.
         client.delete_logged_model(model_id)
         raise
     client.finalize_logged_model(model_id, "READY")
@@ -170,7 +170,7 @@ def log_files(
     candidate: Candidate,
     card: str,
 ) -> int | None:
-    """Log the bundle and its evidence, with a marker of their digests. Damaged files are overwritten.
+    """Log the bundle and its evidence, with a marker of the digests of all files. Damaged files are overwritten.
 
     Return the number of documents on which the model was trained, or None if it is unknown.
     """
@@ -193,16 +193,16 @@ def log_files(
 
 
 def damage_of(version: RegistryVersion) -> str | None:
-    """Return a description of the damage of the version's files if they are on this machine.
+    """Return a description of the damage of the version's files, or None if there is none.
 
-    A remote store is not read.
+    Files in a remote store are not checked.
     """
     artifacts = local_artifacts(version)
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
 
 def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
-    """Write the version's files again. find_registered has checked that its weights are those of the run."""
+    """Write the version's files again. The caller has checked that the version has the weights of the run."""
     card = model_card(version.name, candidate, version.facts, version.parent)
     model_id = version.facts["logged_model_id"]
     log_files(client, home, model_id, version.source, version.mlflow_run_id, candidate, card)
@@ -212,7 +212,8 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     """Decide whether the version becomes champion or challenger, and record the evidence."""
     name, number = version.name, version.number
     champion = champion_of(client, name)
-    if champion is not None and champion.number == number:  # An earlier call was killed before it wrote the last tag.
+    # An earlier call made the version champion, and was killed before it wrote the last tag.
+    if champion is not None and champion.number == number:
         set_facts(client, name, number, {"alias": "champion"})
         return
     if champion is None and candidate.config.registry.promote == "never":
@@ -257,10 +258,7 @@ def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
-    """Return the version with its present state in the registry.
-
-    Its alias may have been moved since the registration.
-    """
+    """Return the version with its present alias, which may have been moved since the registration."""
     versions = {version.number: version for version in read_versions(client, name)}
     version, champion = versions[number], champion_of(client, name)
     before = max((other for other in versions if other < number), default=None)
@@ -278,7 +276,7 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
         version=number,
         alias=alias,
         reason=reason,
-        # If a later challenger has the alias now, this version is still found by its number.
+        # If the alias has moved to a later version, the number still identifies this version.
         uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
         evidence=version.evidence,
         own_evidence=version.own_evidence,

@@ -17,7 +17,7 @@ from rnnlm.tracking.mlflow_store import registry_uri
 
 logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
-WAIT_NOTICE_SECONDS = 3.0  # A warning is logged after waiting this long.
+WAIT_NOTICE_SECONDS = 3.0  # A warning is logged after waiting for the lock for this many seconds.
 
 
 @contextlib.contextmanager

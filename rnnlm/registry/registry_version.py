@@ -1,8 +1,9 @@
 """Registered versions and their metadata, which are stored as tags in MLflow.
 
-Three entries that people filter by have their own tags. MLflow's list of versions shows the beginning of every tag of
-every version, whatever its name. Therefore a fourth tag, `facts`, begins with the score in words, and ends with all
-other entries as JSON. MLflow's search finds these by LIKE: ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
+Three entries of the metadata that people filter by have their own tags. MLflow's list of versions shows the beginning
+of every tag of every version. Therefore all other entries share a fourth tag, `facts`, which begins with the score in
+words and ends with the entries as JSON. MLflow's search finds an entry by LIKE, such as ``tags.facts LIKE
+'%"corpus_digest": "8c0ff25c%'``.
 """
 
 import json
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-# The tags of the three entries. The entry `alias` is the alias that the version got when it was decided. A former
-# champion keeps it, although it does not have the alias any more.
+# The metadata entries that have their own tags, and the names of the tags. The entry `alias` is the alias that the
+# version got when it was decided. A former champion keeps the entry.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
 # The tag with the perplexity on the test split in words, followed by a JSON object with all other entries.
 FACTS = "facts"
@@ -30,10 +31,10 @@ class RegistryVersion(Record):
 
     name: str
     number: int
-    # See docs/reference/registry.md. For a version that another program registered, these are its tags.
+    # The metadata, see docs/reference/registry.md. For a version that another program registered, these are its tags.
     facts: dict[str, str] = {}
     aliases: tuple[str, ...] = ()
-    created_ms: int = 0  # Milliseconds since 1970.
+    created_ms: int = 0  # The time of registration, in milliseconds since 1970.
     mlflow_run_id: str = ""
     source: str = ""  # The location where MLflow keeps the files.
     description: str = ""  # The model card.
@@ -54,31 +55,31 @@ class RegistryVersion(Record):
 
     @property
     def evidence(self) -> Evidence | None:
-        """The evidence on which the decision about its alias was based."""
+        """The evidence on which the decision about the version's alias was based."""
         value = self.facts.get("evidence")
         return Evidence(**json.loads(value)) if value else None
 
     @property
     def comparison(self) -> int | None:
-        """The number of its comparison with its parent, or None without evidence."""
+        """The number of the comparison with the parent, or None if there was no evidence."""
         return json.loads(self.facts["evidence"]).get("comparison", 1) if "evidence" in self.facts else None
 
     @property
     def own_evidence(self) -> Evidence | None:
-        """The evidence on lines that the champion itself had held out.
+        """The evidence on the lines that the champion had held out from its training.
 
-        It is None if it is the same evidence, or unknown.
+        It is None if all lines of `evidence` are such lines, or if the lines are unknown.
         """
         value = self.facts.get("own_evidence")
         return Evidence(**json.loads(value)) if value else None
 
     @property
     def kept(self) -> int:
-        """The number of runs in a row for which the champion had been kept when this version did not replace it."""
+        """For how many runs in a row the champion had been kept, including the run of this version."""
         return int(self.facts.get("kept", 0))
 
     def figure(self, fact: str) -> float | None:
-        """Return a numeric entry of the metadata, or None if another program registered the version."""
+        """Return a numeric entry of the metadata, or None if the version does not have the entry."""
         return float(self.facts[fact]) if fact in self.facts else None
 
     def listed(self) -> ListedVersion:
@@ -151,7 +152,7 @@ def facts_of(tags: dict[str, str]) -> dict[str, str]:
 
 
 def other_facts(tags: dict[str, str]) -> dict[str, str]:
-    """Return the entries without tags of their own. The result is empty if another program wrote the tag."""
+    """Return the metadata in the tag `facts`. The result is empty if another program wrote this tag."""
     text = tags.get(FACTS, "")
     try:
         found: dict[str, str] = json.loads(text[text.index("{") :])
@@ -161,9 +162,9 @@ def other_facts(tags: dict[str, str]) -> dict[str, str]:
 
 
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
-    """Set entries of a version's metadata. None removes an entry. The caller must hold the lock.
+    """Set entries of a version's metadata. None removes an entry. The caller must hold the registered model's lock.
 
-    Entries without tags of their own are set in one step.
+    The entries in the tag `facts` are set in one step.
     """
     version = str(number)
     tags = client.get_model_version(name, version).tags

@@ -1,4 +1,4 @@
-"""The text on which a version was trained, and the lines that were held out, as files next to its bundle.
+"""Files next to a version's bundle that identify the text on which it was trained and the lines that were held out.
 
 The files are needed when a later candidate is compared with the version on text that neither has seen. The version's
 dataset may no longer exist at that time.
@@ -28,9 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:
-    """Write the fingerprints of all documents and lines that the candidate, or an ancestor by warm start, has seen.
+    """Write the fingerprints of all documents and lines that the candidate has seen.
 
-    Return the number of documents. If it is unknown what an ancestor has seen, write no file and return None.
+    This includes what the models have seen from which its training started. Return the number of documents. If it is
+    unknown what such a model has seen, write no file and return None.
     """
     run = candidate.run
     ancestors = run.folder / ANCESTOR_DOCUMENTS if run.started_from else None
@@ -40,7 +41,7 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
 
 
 def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
-    """Write the digests of the validation lines for comparison to a Parquet file with one column."""
+    """Write the digests of the validation lines reserved for comparing models to a Parquet file of one column."""
     digests, _ = lines_of_validation(dataset)
     judging = np.unique(digests[~chooses(digests)])
     pq.write_table(pa.table({"digest": judging}), path, compression="zstd", use_dictionary=False)
@@ -59,7 +60,7 @@ def held_out_lines(bundle: Path) -> np.ndarray | None:
 
 
 def saw_the_same_documents(one: Path, other: Path) -> bool:
-    """Return True if two files of write_seen_text() list the same documents."""
+    """Return True if two files of write_training_documents() list the same documents."""
     documents = []
     for path in (one, other):
         table = pq.read_table(path)
@@ -70,7 +71,7 @@ def saw_the_same_documents(one: Path, other: Path) -> bool:
 
 
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
-    """Return the reason why equal texts of the two corpora cannot be recognized, or None if they can.
+    """Return why equal texts of the two corpora cannot be recognized as equal, or None if they can.
 
     Fingerprints do not depend on cleaning, unless digits were replaced by letters. Versions that are older than
     fingerprints have digests of bytes, which change with any cleaning.
@@ -90,23 +91,23 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
 def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
     """Return True if equal lines of both corpora have equal digests.
 
-    Digests include digits, which cleaning may replace.
+    The digest of a line depends on its digits, so both corpora must have the same setting for digits.
     """
     return candidate.digits == corpus_settings_in_tags(earlier).get("digits")
 
 
 def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
-    """Return the version's corpus settings that differ from the defaults, as stored in its tag."""
+    """Return the version's corpus settings that differ from the defaults, as stored in the version's tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
-    # The version was registered by an early release, or the settings were too long for a tag.
+    # The version was registered by an early release, or its settings were too long for a tag.
     except (KeyError, ValueError):
         return {}
     return settings
 
 
 def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
-    """Return the file with the digests of the version's training documents in its artifacts, or None if it has none."""
+    """Return the file with the digests of the version's training documents, or None if the version has none."""
     if "training_documents" not in version.facts:
         return None
     path = evidence_folder(bundle) / TRAINING_DOCUMENTS

@@ -1,4 +1,4 @@
-"""The program in a registered model, which loads the model and predicts where rnnlm is not installed.
+"""The program inside a registered model. It loads the model and predicts on machines without rnnlm.
 
 MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the
 modules of rnnlm that it needs (bundle.portable_modules). The modules are imported from the copy under a private name.
@@ -27,7 +27,7 @@ MODULES = (  # The modules of rnnlm that load_context uses.
     "evaluation.document_losses",
     "metrics",
 )
-LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Lower values overflow float32.
+LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Logits divided by a smaller one could overflow float32.
 
 
 class PredictionRequest(BaseModel):
@@ -38,8 +38,8 @@ class PredictionRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    prompt: str | None = Field(None, max_length=100_000)  # With "", a new sequence is generated.
-    text: str | None = Field(None, max_length=10_000_000)  # None of the following fields may be given with a text.
+    prompt: str | None = Field(None, max_length=100_000)  # An empty prompt starts a new sequence.
+    text: str | None = Field(None, max_length=10_000_000)  # The following fields are only allowed with a prompt.
     maximum_tokens: int | None = Field(None, ge=1, le=100_000)
     temperature: float | None = Field(None, ge=0, le=100)  # 0 means greedy decoding.
     top_k: int | None = Field(None, ge=0, lt=2**31)  # 0 means no limit.
@@ -85,7 +85,7 @@ class ServedModel(PythonModel):
         self.model = saved_model.read_saved_model(bundle)
         self.weights = inference_weights.InferenceWeights(self.model)  # All prompts share these weights.
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = saved_config.read_saved_cut(bundle)  # It implements document_losses.Cut.
+        self.cut = saved_config.read_saved_cut(bundle)  # An object with the attributes of document_losses.Cut.
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None
@@ -96,7 +96,7 @@ class ServedModel(PythonModel):
         ]
 
     def continuation(self, request: PredictionRequest) -> str:
-        """Return the continuation without the prompt."""
+        """Return the continuation of the prompt, without the prompt."""
         prompt_ids = [self.tokenizer.bos_id, *self.tokenizer.encode(request.prompt)]
         given = request.model_dump(exclude={"prompt", "text"}, exclude_none=True)
         settings = self.sampling.Sampling(**SAMPLING_DEFAULTS | given)
@@ -105,11 +105,12 @@ class ServedModel(PythonModel):
         return str(self.tokenizer.decode(ids)).strip()
 
     def score(self, text: str) -> dict[str, object]:
-        """Return the loss of a text as JSON, with None for values of a text without a token or byte to score.
+        """Return the loss of a text as JSON. Values are None if the text has no token or byte to score.
 
         Only bits_per_byte includes the information that tokens do not contain, such as the spelling of unknown words.
         """
-        text = text.encode("utf-8", "replace").decode("utf-8")  # Half of a surrogate pair cannot be encoded as UTF-8.
+        # Half of a surrogate pair cannot be encoded as UTF-8, and is replaced by a question mark.
+        text = text.encode("utf-8", "replace").decode("utf-8")
         (loss,) = self.document_losses.document_losses(self.model, self.tokenizer, [text], self.cut)
         tokens = zip(self.tokenizer.pieces(loss.token_ids), loss.nll_nats.tolist(), strict=True)
         return {
@@ -121,7 +122,7 @@ class ServedModel(PythonModel):
 
 
 def load_modules(code: Path, *names: str) -> list[ModuleType]:
-    """Load modules of the package in `code`, under a name derived from its content.
+    """Load modules of the package in `code`, under a name derived from the package's content.
 
     Hence a process can use two versions of a module at the same time.
     """
@@ -129,7 +130,7 @@ def load_modules(code: Path, *names: str) -> list[ModuleType]:
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:
         sys.modules[package] = ModuleType(package)
-    # The folder of another version with the same code may have been deleted.
+    # Another version with the same code may have loaded the package first, and its folder may have been deleted since.
     sys.modules[package].__path__ = [str(code)]
     return [importlib.import_module(f"{package}.{name}") for name in names]
 

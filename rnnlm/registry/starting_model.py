@@ -1,6 +1,6 @@
-"""The choice of the registered model from which training starts. It is made once per text.
+"""The choice of the registered model from which training starts. The choice is made once per text.
 
-Otherwise a model could be trained twice on the same text.
+If it were made again at each run, a model could be trained twice on the same text.
 """
 
 import logging
@@ -25,7 +25,7 @@ from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_f
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
-STORED_SETTINGS = {  # The names in the configuration of a saved model, and the settings they come from.
+STORED_SETTINGS = {  # Fields in the configuration of a saved model, and the settings that determine them.
     "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
@@ -60,7 +60,7 @@ def choose_start(
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
         chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
-        # With the dataset's id, rnnlm prune keeps the file as long as the dataset.
+        # The stored dataset_id makes rnnlm prune keep the file as long as the dataset.
         return {"dataset_id": dataset.dataset_id, **chosen}
 
     home.make(home.starts)
@@ -85,7 +85,7 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
         else:
             version = registered_version(home, full_reference(home, wanted))
         return f"{name} has no champion yet" if version is None else start_or_reason(home, config, dataset, version)
-    except TrackingError as error:  # Training must not stop because MLflow is unavailable.
+    except TrackingError as error:  # If MLflow is unavailable, training starts from random weights.
         return f"MLflow is unavailable ({str(error).splitlines()[0]})"
     except ModelError as error:
         if wanted != "champion":
@@ -96,9 +96,9 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
 def start_or_reason(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, version: RegistryVersion
 ) -> StartedFrom | str:
-    """Copy the version into home.starts, or return the reason why it is not suitable.
+    """Copy the version into home.starts, or return the reason why training cannot start from it.
 
-    Raise ModelError if it cannot be loaded.
+    Raise ModelError if the version cannot be loaded.
     """
     folder = registered_folder(home, version.uri)
     # If it is unknown which documents the version has seen, the new model could not be evaluated on any of them.
@@ -137,7 +137,7 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
     wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | stored
     for field, setting in STORED_SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
-            continue  # The size of the vocabulary may differ.
+            continue  # The embedding size equals the size of the vocabulary, which may differ.
         new, old = wanted.get(field), found.get(field)
         if new != old:
             return f"{setting} differs ({field} is {new} and was {old})"

@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str]  # The kind and name of an item.
 MODEL_TYPE = "language model"
 MISSING = "RESOURCE_DOES_NOT_EXIST"
-REMOVED = "rnnlm.removed_version"  # The tag of a training's MLflow run whose version was registered and later removed.
+# The tag of an MLflow run of a training whose version was registered and later removed.
+REMOVED = "rnnlm.removed_version"
 OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnlm have.
 
 
@@ -78,7 +79,8 @@ def read_store(home: Home) -> StoredModels:
     for name, run in runs.items():
         changed = run.info.end_time or run.info.start_time
         if run.info.status == "RUNNING":
-            changed = time.time() * 1000  # `settle` ends an MLflow run whose process no longer exists.
+            # A run whose status is RUNNING counts as used now. `settle` ends the run if its process no longer exists.
+            changed = time.time() * 1000
         items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
     pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
     return StoredModels(versions=tuple(versions), items=tuple(items), pruned_runs=frozenset(pruned))
@@ -120,8 +122,8 @@ def remove_versions(
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:
-            # The tag is set first. If the process is killed, the tag says that the run was registered, so `rnnlm prune`
-            # does not keep it.
+            # The tag is set first. If the process is killed now, `rnnlm prune` still sees that the run was registered,
+            # and need not keep the run.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
             client.delete_model_version(name, str(version.number))
@@ -129,7 +131,7 @@ def remove_versions(
 
 
 def remove_model(home: Home, model_id: str, folder: Path | None) -> None:
-    """Delete a logged model with its files. A server keeps deleted models until `mlflow gc` is run there."""
+    """Delete a logged model with its files. An MLflow server keeps deleted models until `mlflow gc` is run there."""
     with reaching_mlflow(home) as client, ignoring(MISSING):
         if is_embedded(home):
             remove_files(folder)
@@ -141,7 +143,7 @@ def remove_model(home: Home, model_id: str, folder: Path | None) -> None:
 def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
     """Delete an MLflow run with its metrics and artifacts.
 
-    A server keeps deleted runs until `mlflow gc` is run there.
+    An MLflow server keeps deleted runs until `mlflow gc` is run there.
     """
     with reaching_mlflow(home) as client, ignoring(MISSING):
         if is_embedded(home):
@@ -152,7 +154,7 @@ def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
 
 
 def remove_files(folder: Path | None) -> None:
-    """Remove the files of a row. As in `mlflow gc`, this must happen before the row is deleted.
+    """Remove the files of a logged model or run. As in `mlflow gc`, this must happen before its row is deleted.
 
     If the process is killed in between, the row still refers to the remaining files.
     """
@@ -161,7 +163,10 @@ def remove_files(folder: Path | None) -> None:
 
 
 def delete_unfinished_models(home: Home) -> int:
-    """Delete the Pending models that no process is registering now, and return their number."""
+    """Delete the logged models whose registration was killed, and return how many they were.
+
+    MLflow shows their status as Pending.
+    """
     if is_empty(home):
         return 0
     deleted = 0
@@ -174,7 +179,7 @@ def delete_unfinished_models(home: Home) -> int:
 
 
 def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str) -> int:
-    """Delete the Pending models of this name. The caller must hold the registered model's lock."""
+    """Delete the Pending models named `name`. The caller must hold the registered model's lock."""
     found = [model for model in unfinished(client, experiments) if model.name == name]
     for model in found:
         client.delete_logged_model(str(model.model_id))

@@ -30,9 +30,9 @@ from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 from rnnlm.tracking.mlflow_store import is_embedded
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
-SETTINGS = "settings"  # The entry with the settings given to the run; see settings_fact().
+SETTINGS = "settings"  # The metadata entry with a digest of the run's settings; see settings_fact().
 SETTING_SECTIONS = ("corpus", "tokenizer", "sequences", "model", "training")
-LONGEST_TAG = 5_000  # The largest number of characters in the column of MLflow's database.
+LONGEST_TAG = 5_000  # The most characters that a tag in MLflow's database can hold.
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Candidate:
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
-    told: PipelineConfig | None = None  # The configuration before sizes were chosen. None means that it was complete.
+    # The configuration before settings such as the network's size were chosen. None means that nothing was chosen.
+    told: PipelineConfig | None = None
 
     @property
     def given(self) -> PipelineConfig:
@@ -75,7 +76,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return tags with the provenance of the corpus as far as it is known, such as source, digest and dataset."""
+    """Return tags for the known origin of the corpus, such as its source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
@@ -114,14 +115,14 @@ def setting_changes_results(path: str) -> bool:
     for name in path.split("."):
         field = section.model_fields.get(name)
         if field is None or not changes_results(field):
-            return field is None  # The path leads below a field with a dictionary or list.
+            return field is None  # The path names an entry of a dictionary or list, which is not a field.
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             section = field.annotation
     return True
 
 
 def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
-    """Return where the text comes from: an address without secrets, or an absolute path and one relative to the home.
+    """Return the source of the text, as an address without secrets, or as absolute path and path in the rnnlm home.
 
     If two addresses differ only in their secrets, the digests of their queries differ.
     """
@@ -129,7 +130,8 @@ def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
     facts = {"corpus_source": redacted(source)}
     if "://" in source and (query := urlsplit(source).query):
         facts["corpus_source"] += f" ({digest_of(query)[:8]})"
-    if Path(source).is_absolute() and is_embedded(home):  # A shared registry has versions of several homes.
+    # A registry that several homes share must not store paths relative to one of them.
+    if Path(source).is_absolute() and is_embedded(home):
         facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
     return facts
 
@@ -146,7 +148,7 @@ def short_configuration(config: PipelineConfig) -> str:
 
 
 def git_commit() -> str | None:
-    """Return the commit of the checkout, with `-dirty` if files differ from it.
+    """Return the commit of the checkout of rnnlm, with `-dirty` if files differ from the commit.
 
     Without a checkout or without git, the result is None.
     """

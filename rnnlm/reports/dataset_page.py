@@ -7,7 +7,7 @@ from rnnlm.display.text_layout import TableRows, shorten, span, visible
 from rnnlm.reports.page import Page
 from rnnlm.sequences.dataset_report import Description
 
-if TYPE_CHECKING:  # Importing this module would load the registry.
+if TYPE_CHECKING:  # At run time, importing this module would load the registry, too.
     from rnnlm.registry.data_gates import GatesRecord
 
 BYTE_SIGNS = "In tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters."
@@ -93,7 +93,7 @@ def description_page(description: Description, pictures: list[Path]) -> Page:
 
 
 def length_bars(lengths: TableRows) -> TableRows:
-    """Return a bar for each bin of lengths."""
+    """Return the rows of a bar chart, with a bar for each bin of lengths."""
     most = max((row["sequence_count"] for row in lengths), default=0)
     return [
         {
@@ -106,7 +106,7 @@ def length_bars(lengths: TableRows) -> TableRows:
 
 
 def gates_report(gates: "GatesRecord") -> str:
-    """Return a report of each gate with its thresholds, in Markdown."""
+    """Return a report of all gates and their thresholds, in Markdown."""
     rows: TableRows = [
         {
             "gate": result.gate,

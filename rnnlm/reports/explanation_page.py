@@ -1,16 +1,16 @@
-"""An explained text on the terminal, with one step per line."""
+"""The explanation of a text on the terminal, with one step of the model per line."""
 
 from typing import Any
 
 from rnnlm.display.text_layout import LINE_WIDTH, columns, shorten
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-LONGEST_TOKEN = 12  # The number of characters of a token that are shown.
+LONGEST_TOKEN = 12  # The largest number of characters of a token that are shown.
 UNKNOWN_MARK = "*"
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """Return a table that fits a terminal, with sums below."""
+    """Return the explanation as a table that fits a terminal, with the sums of the losses below."""
     loss = explanation.loss
     if not explanation.steps:
         return "nothing to predict in this text"

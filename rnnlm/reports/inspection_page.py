@@ -8,7 +8,7 @@ from rnnlm.corpora.inspection import INSPECTED_BYTES, Inspection
 from rnnlm.corpora.printable_names import printable
 from rnnlm.display.text_layout import LINE_WIDTH, fact_lines
 
-NAMES_SHOWN = 20  # The largest number of names for each reason.
+NAMES_SHOWN = 20  # The largest number of file names that are shown for each reason.
 SCRIPT_SHARE_SHOWN = 0.001
 
 
@@ -74,7 +74,7 @@ def training_time(found: Inspection) -> str:
 
 
 def section(title: str, items: Iterable[str]) -> list[str]:
-    """Return an empty line, the title and the indented items. Without items, return nothing."""
+    """Return an empty line, the title and the indented items. Without items, return no lines."""
     lines = [line for item in items for line in wrapped(item, "  ")]
     return ["", title, *lines] if lines else []
 

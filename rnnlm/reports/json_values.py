@@ -72,9 +72,9 @@ def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def part_figures(score: SplitScore) -> dict[str, Any]:
-    """Return the scores of a model's parts, with null where there is none.
+    """Return the scores of the network and of the n-gram model, with null for a missing part.
 
-    A model that is not a mixture is its own network.
+    If the model is a network without an n-gram model, its scores are also those of the network.
     """
     network, counts = score.network or score, score.counts
     return {

@@ -1,4 +1,4 @@
-"""A report with the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
+"""A report that shows the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,10 @@ from rnnlm.storage.records import LeftOut, StageRecord
 
 @dataclass(frozen=True)
 class Page:
-    """A report. Titles may be empty. Facts without a value and tables without rows are omitted."""
+    """A report.
+
+    The titles of its tables and pictures may be empty. Facts without a value and empty tables are omitted.
+    """
 
     title: str
     facts: Mapping[str, object] = field(default_factory=dict)  # Values by name.
@@ -28,7 +31,7 @@ class Page:
     pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
     # Other files by name, which are only listed on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
-    stage: StageRecord | None = None  # The stage whose time is shown in Markdown, or whether it was skipped.
+    stage: StageRecord | None = None  # The stage of which the Markdown shows the time, or that it was skipped.
 
     def text(self) -> str:
         """Return the report for the terminal. Pictures are listed by their paths."""

@@ -27,7 +27,7 @@ from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
 
 FILES_SHOWN = 20
-# This hint tells what would give a better model than an Elman network; docs/explanation/minutes.md has the
+# A hint that says which settings would give a better model than an Elman network; docs/explanation/minutes.md has the
 # measurements.
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
@@ -51,7 +51,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
-    """Return tables of new text since the source's earlier version, of changed files, and of the first new lines."""
+    """Return tables of the text that is new since the source's previous version, of changed files, and of new lines."""
     counted: TableRows = [
         {
             "": kind,
@@ -111,7 +111,7 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
 
 
 def as_used(model: ModelConfig, run: RunRecord) -> ModelConfig:
-    """Return the configuration of the model without an n-gram model whose weights are all 0."""
+    """Return the model's configuration, without its n-gram model if all weights of this model are 0."""
     return model.model_copy(update={"counts": used_counts(run.model_folder)})
 
 
@@ -181,7 +181,7 @@ def score_lines(record: TrainedRecord) -> list[str]:
 
 
 def seed_lines(seeds: SeedScores) -> list[str]:
-    """Return lines for the terminal about several seeds. The first line is empty."""
+    """Return lines for the terminal with the scores of runs with several seeds. The first line is empty."""
     return text_tables({f"{len(seeds.run_ids)} seeds": seed_rows(seeds)})
 
 
@@ -200,7 +200,10 @@ def sample_lines(sample: Sample) -> list[str]:
 
 
 def prepared_summary(record: PreparedRecord) -> str:
-    """Return the summary that `rnnlm prepare` prints. It begins with the dataset's id, which other commands accept."""
+    """Return the summary that `rnnlm prepare` prints.
+
+    It begins with the id of the dataset, by which other commands find it.
+    """
     dataset = record.dataset
     facts = {
         "dataset": dataset.dataset_id,

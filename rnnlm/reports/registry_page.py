@@ -8,7 +8,7 @@ from rnnlm.display.text_layout import fact_lines, markdown_table
 from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
-if TYPE_CHECKING:  # Importing these modules would load torch.
+if TYPE_CHECKING:  # At run time, importing these modules would load torch.
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # Importing these modules would load torch.
 def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
     """Return a report of both models' losses on the same lines, and the bounds of the difference, in Markdown.
 
-    `own_evidence` is the evidence on those lines that the champion itself had held out.
+    `own_evidence` is the evidence on the lines that the champion had held out from its training.
     """
     rows = [evidence_row("all lines", evidence)]
     if own_evidence is not None:
@@ -53,7 +53,7 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 def model_row(version: ListedVersion) -> dict[str, Any]:
     """Return a row of `rnnlm models`. Cells are empty if another program registered the version."""
     perplexity, bits = version.test_perplexity, version.bits_per_byte
-    # Unlike perplexity, bits per byte are comparable between tokenizers.
+    # The table shows bits per byte, which, unlike perplexities, can be compared between tokenizers.
     return {
         "name": version.name,
         "version": version.version,
@@ -104,7 +104,7 @@ def lineage_report(details: "VersionDetails") -> str:
 
 
 def settings_line(configuration: str) -> str:
-    """Return the tag `configuration` as options of `--set`, or unchanged if it is not JSON."""
+    """Return the tag `configuration` as options of `--set`. A tag that is not JSON is returned unchanged."""
     try:
         sections = json.loads(configuration)
     except ValueError:
@@ -114,7 +114,10 @@ def settings_line(configuration: str) -> str:
 
 
 def join_tags(values: dict[str, str], **patterns: str) -> str:
-    """Return the existing values, formatted and in the order of the patterns. Counts get thousands separators."""
+    """Return the existing values, formatted by the patterns and joined in their order.
+
+    Counts get thousands separators.
+    """
     shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
     return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)
 

@@ -1,4 +1,4 @@
-"""The summary of a pipeline run, one page that reports the result of a scheduled run."""
+"""The summary of a pipeline run, which is a single page with the result of a scheduled run."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +44,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
             "the training in MLflow": run_url,
             "all trainings": record.logged.run_list_url,
             "the model version": registered.url,
-            # Prefect's own UI resolves this address.
+            # The address has no host, because Prefect's own UI resolves it.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
         },
     )
@@ -66,10 +66,10 @@ def headline(record: TrainedRecord) -> str:
 
 
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
-    """Return the scores of this run's version, of the champion, and of the version before it.
+    """Return the scores of this run's version, of the champion, and of the version before this one.
 
-    `dataset` is the run's dataset id. If scores belong to two datasets, which differ in text or tokens, their
-    difference is not shown. The evidence of the decision contains it.
+    `dataset` is the run's dataset id. If two scores belong to datasets that differ in text or tokens, the difference of
+    the scores is not shown, because the evidence of the decision contains it.
     """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
@@ -94,14 +94,14 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
 
 
 def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
-    """Return a text such as `83.10 (-3.3%)` with the other value, and how much ours differs from it."""
+    """Return a text such as `83.10 (-3.3%)` with the other value, and how much `ours` differs from it."""
     if other is None:
         return ""
     return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:
-    """Return a text such as `done`, or since when the stage's output exists."""
+    """Return a text such as `done`, or the time since when the stage's output exists."""
     if not stage.skipped:
         return "done"
     made = made_at(stage)
@@ -115,8 +115,8 @@ def made_at(stage: StageRecord) -> datetime | None:
     folder: Path | None = getattr(stage, "folder", None)
     if folder is None or not folder.is_dir():
         return None
-    # COMPLETE cannot be used, because each use of the output changes its time. The time of a run's folder changes when
-    # further files are added.
+    # The time of COMPLETE is not used, because each use of the output changes it. The time of a run's folder changes
+    # when further files are added.
     finished = folder / "run.json"
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

@@ -1,1 +1,1 @@
-"""The environment in which code runs: engines for independent calls, child processes, optional packages, the user."""
+"""The environment in which code runs: engines for calls, child processes, optional packages, and the user."""

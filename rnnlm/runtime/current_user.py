@@ -6,7 +6,7 @@ import socket
 
 
 def who() -> str:
-    """Return user@host of this process. If the user has no name, it is the user's id."""
+    """Return user@host of this process. If the user has no name, the id of the user is returned instead of the name."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # In a container, the user may have no password entry.

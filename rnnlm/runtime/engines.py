@@ -1,4 +1,6 @@
-"""Engines that run independent calls. The default is this process; the caller of the library may provide another one.
+"""Engines that run independent calls.
+
+By default this process runs them; a caller of the library may provide another engine.
 
 The flows provide Prefect's task runners: tasks/operations/task_runners.py.
 """
@@ -12,12 +14,13 @@ from typing import Any, Protocol
 
 
 class Result(Protocol):
-    """The result of a call that may still be running."""
+    """The result of a submitted call, which may still be running."""
 
     def result(self) -> Any: ...
 
 
-# A function that submits a function with arguments and returns the Result. All of them must be picklable.
+# A function that submits a function with its arguments, and returns a Result. The function and the arguments must be
+# picklable.
 Submit = Callable[..., Result]
 
 
@@ -27,13 +30,13 @@ class Engine:
     workers: int  # The number of calls that run at the same time.
 
 
-# The argument is the number of workers that are worth the time of starting them.
+# A function that returns an Engine as a context. Its argument is the number of workers worth starting for the calls.
 OpenEngine = Callable[[int], AbstractContextManager[Engine]]
 
 
 @contextmanager
 def in_this_process(worth: int) -> Iterator[Engine]:
-    """Yield an engine that runs each call when it is submitted."""
+    """Yield an engine that runs each call in this process when it is submitted."""
 
     def run_here(function: Callable[..., Any], *arguments: Any) -> Result:
         future: Future[Any] = Future()

@@ -1,6 +1,6 @@
-"""Packages that only some commands need.
+"""Optional packages that only some commands need.
 
-They are extras in pyproject.toml, and checked for before they are imported.
+They are extras in pyproject.toml, and commands check that they are installed before importing them.
 """
 
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rnnlm.errors import ExtraError
 
-EXTRAS = {  # The packages that our code imports, by extra.
+EXTRAS = {  # For each extra, the packages that rnnlm imports.
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "documents": ("pypdf",),
     "lm-eval": ("lm_eval",),

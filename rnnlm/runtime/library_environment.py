@@ -1,6 +1,6 @@
-"""Environment variables for libraries, without telemetry and warnings about threads.
+"""Environment variables for libraries, which turn off telemetry and warnings about threads.
 
-The user's own values take precedence.
+Values that the user has set take precedence over these values.
 """
 
 import os
@@ -10,12 +10,13 @@ QUIET_LIBRARIES = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # This limits how long torch's threads spin while they wait. A higher value makes a busy machine 3 times slower.
+    # This value limits how long torch's threads spin while they wait. A higher value makes a busy machine 3 times
+    # slower.
     "GOMP_SPINCOUNT": "2000",
 }
 
 
 def quieten_libraries() -> None:
-    """Set the variables that are not set. Call this function before torch is imported."""
+    """Set the environment variables that are not set yet. Call this function before torch is imported."""
     for name, value in QUIET_LIBRARIES.items():
         os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""ASGI middleware for servers of other programs, which checks the login and limits the size of request bodies."""
+"""ASGI middleware for the servers of other programs, which checks the login and limits the size of request bodies."""
 
 import asyncio
 import base64
@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rnnlm.runtime.own_origin import problem
 
 UNREAD = {"Connection": "close"}  # The rest of the body is not read, so the connection cannot be reused.
-# The limit for a request to Prefect or MLflow, such as a page with pictures, or a batch of metrics.
+# The largest body of a request to Prefect or MLflow. Examples of large bodies are a page with pictures, or a batch of
+# metrics.
 LARGEST_BODY_BYTES = 64 << 20
 LONGEST_BODY_SECONDS = 300.0
 WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
@@ -21,8 +22,8 @@ WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 class LoginFirst:
     """Middleware that answers a request with a body by 401, before reading the body, if the login is missing.
 
-    Requests without a body are passed on, because the server behind knows which pages are public, and requires the
-    login for all others. `login` is USER:PASSWORD for HTTP's Basic authentication.
+    Requests without a body are passed on to the server, which knows its public pages and requires the login for all
+    others. `login` is USER:PASSWORD for HTTP's Basic authentication.
     """
 
     def __init__(self, app: ASGIApp, login: str) -> None:
@@ -43,14 +44,16 @@ class LoginFirst:
             decoded = base64.b64decode(given.strip())
         except (binascii.Error, ValueError):
             return False
-        # The comparison takes constant time. Otherwise its duration would reveal how many characters match.
+        # The comparison takes constant time. Otherwise its duration would reveal how many characters of the login
+        # match.
         return scheme.lower() == "basic" and hmac.compare_digest(decoded, self.login)
 
 
 class BoundedBody:
-    """Middleware that reads each body first, and answers 413 beyond maximum_bytes and 408 after maximum_seconds.
+    """Middleware that reads each body first. It answers 413 beyond maximum_bytes and 408 after maximum_seconds.
 
-    `streamed` are the beginnings of paths whose bodies may have any size, because they are read in small blocks.
+    `streamed` are the beginnings of paths whose bodies may have any size, because the server reads them in small
+    blocks.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ class OwnOrigin:
     """Middleware that answers 403 to requests that a browser sends for a page of another site.
 
     A browser sends the page's site in the header Origin, also for WebSockets. Other programs do not send this header,
-    and are not restricted. All names of the loopback interface are equivalent.
+    so their requests are accepted. All names of the loopback interface are equivalent.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,7 +25,7 @@ class OwnOrigin:
         if origin is None or same_site(origin, headers.get("host", "")):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
-            # If the connection is closed before it is accepted, the status is 403.
+            # A connection that is closed before it is accepted is answered with the status 403.
             await send({"type": "websocket.close", "code": 1008})
         else:
             refused = problem(403, f"this service answers its own pages, not those of {origin}")
@@ -33,12 +33,12 @@ class OwnOrigin:
 
 
 def same_site(origin: str, host: str) -> bool:
-    """Return True if a page of the site `origin` may use the service at `host`. Both include the port."""
+    """Return True if a page of the site `origin` may use the service at `host`. Both arguments include the port."""
     try:
         page, service = urlsplit(origin), urlsplit(f"http://{host}")
         if page.port != service.port:
             return False
-    except ValueError:  # The text is not an address.
+    except ValueError:  # `origin` or `host` is not an address.
         return False
     names = [f"[{one}]" if one and ":" in one else one for one in (page.hostname, service.hostname)]
     return names[0] is not None and (names[0] == names[1] or all(name in LOOPBACK_NAMES for name in names))

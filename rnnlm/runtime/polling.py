@@ -10,9 +10,9 @@ def poll_until(
     every_seconds: float = 0.5,
     ignored: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> bool:
-    """Wait until the condition is true. Return False if this takes too long. The condition is checked at least once.
+    """Wait until the condition is true. Return False if this takes more than `seconds`.
 
-    `ignored` are errors that mean that the condition is not true yet.
+    The condition is checked at least once. `ignored` are errors that mean that the condition is not true yet.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,18 +1,18 @@
-"""Proxies that are configured in the environment, and the reasons why they cannot be used."""
+"""Proxies that are configured by environment variables, and the reasons why they cannot be used."""
 
 import importlib.util
 from urllib.parse import urlsplit
 
-# The URL schemes that each library supports, and the package that it needs for SOCKS, by its name in the index and in
-# imports.
+# For each library: the URL schemes of SOCKS that it supports, and the package that it needs for them, by its name in
+# the package index and in imports.
 SOCKS_OF_REQUESTS = (("socks4", "socks4a", "socks5", "socks5h"), "PySocks", "socks")
 SOCKS_OF_HTTPX = (("socks5", "socks5h"), "socksio", "socksio")
 
 
 def proxy_problem(url: str, socks: tuple[tuple[str, ...], str, str] = SOCKS_OF_REQUESTS) -> str:
-    """Return why the environment's proxy for `url` cannot be used, or "" if it can, or if there is none.
+    """Return why the environment's proxy for `url` cannot be used.
 
-    `socks` describes the library that uses the proxy.
+    Return "" if it can be used or if there is none. `socks` describes the library that uses the proxy.
     """
     from requests.utils import get_environ_proxies, select_proxy
 

@@ -14,13 +14,13 @@ import torch
 from .segmentation import TokenRows, join_rows
 from .shift import padding_mask, shifted, shifted_rows
 
-CHUNK_TOKENS = 1 << 18  # A chunk has about this number of tokens.
-CHUNK_ROWS = 8_192  # A chunk has at most this number of rows.
-POOL_CHUNKS = 16  # A pool has this number of chunks, from the whole split.
+CHUNK_TOKENS = 1 << 18  # The approximate number of tokens in a chunk.
+CHUNK_ROWS = 8_192  # The largest number of rows in a chunk.
+POOL_CHUNKS = 16  # The number of chunks in a pool. They are drawn from the whole split.
 # The rows of this number of batches are sorted by length together. This needs little padding, but still shuffles the
 # rows.
 BUCKET_BATCHES = 100
-LANE_TOKENS = 1 << 22  # This number of tokens is read at once, over all lanes of a stream.
+LANE_TOKENS = 1 << 22  # The number of tokens that are read at once, over all lanes of a stream.
 # The number of tokens that evaluation reads at once from a stream. It does not change the results.
 EVALUATION_WINDOW = 256
 
@@ -35,7 +35,7 @@ class RowSource(Protocol):
 
     def read(self, first: int, last: int) -> TokenRows: ...
 
-    def close(self) -> None: ...  # Close the files. The next read opens them again.
+    def close(self) -> None: ...  # Close the files. The next call of read() opens them again.
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Batch:
     input_ids: torch.Tensor
     target_ids: torch.Tensor
     carries_state: bool  # True if the recurrent state continues from the previous batch.
-    predicted_tokens: int  # The number in the whole batch, even if this object has only the rows of one rank.
+    # The number of predicted tokens in the whole batch, even if this object has only the rows of one rank.
+    predicted_tokens: int
 
     @property
     def mask(self) -> torch.Tensor:
@@ -60,7 +61,7 @@ class Batch:
         """Return the rows of one rank, which are every world_size-th row from row `rank` on. There may be none."""
         if world_size == 1:
             return self
-        # The rows are sorted by length. With neighbouring rows for each rank, the last rank would get the longest ones.
+        # The rows are sorted by length. If each rank got neighbouring rows, the last rank would get the longest ones.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
@@ -83,7 +84,8 @@ def shuffled_batches(
     the batches are shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch of the
     epoch is smaller. Batches before first_batch are skipped without reading them.
     """
-    waiting: TokenRows | None = None  # None means that the pool of the waiting rows was skipped.
+    # The rows left from the previous pool. None means that this pool was skipped without reading it.
+    waiting: TokenRows | None = None
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in pool.waiting.tolist()]
         rows = join_rows([*parts, *(source.read(first, last) for first, last in pool.ranges)])
@@ -101,10 +103,11 @@ def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows that are shuffled together. Rows left from the previous pool come first, followed by those of `ranges`."""
+    """Rows that are shuffled together. Rows left from the previous pool come first, then the rows in `ranges`."""
 
-    waiting: np.ndarray  # The numbers of the rows left from the previous pool, fewer than a batch.
-    ranges: list[tuple[int, int]]  # Pairs of the first row and the row after the last one.
+    waiting: np.ndarray  # The numbers of the rows left from the previous pool. They are too few for a batch.
+    # Each range has the number of its first row and the number of the row after its last one.
+    ranges: list[tuple[int, int]]
     buckets: list[np.ndarray]  # Positions in the pool. The rows of each bucket are sorted by length together.
     orders: list[np.ndarray]  # The shuffled order of the batches in each bucket.
     left: np.ndarray  # The positions of the rows that are left for the next pool.
@@ -137,7 +140,7 @@ def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, fi
 
 
 def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
-    """Yield the pools of an epoch with all random choices made. Chunks have `size` rows."""
+    """Yield the pools of an epoch. All random choices of the epoch are drawn here. Chunks have `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -234,7 +237,8 @@ def cut_stream(
     """Return how a stream of `predicted` tokens is cut for an epoch.
 
     With a generator, the cut begins at a random offset smaller than a window, so that every epoch is cut differently.
-    Tokens that do not fill all lanes equally are skipped. Without a generator, a single lane contains all tokens.
+    Tokens that do not fill all lanes equally are skipped. Without a generator, a single lane contains all tokens, as
+    evaluation needs it.
     """
     lanes = min(lanes, predicted)
     if not lanes:

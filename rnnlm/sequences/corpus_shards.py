@@ -33,11 +33,14 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-SHARD_BYTES = 2 << 20  # Bytes of text (about half a million tokens) that are tokenized at once. A shard is not smaller.
+# The number of bytes of text (about half a million tokens) that are tokenized at once, and the size of the smallest
+# shard.
+SHARD_BYTES = 2 << 20
 SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
-TOKENIZED_BYTES_A_PROCESS = 32 << 20  # A process starts in 5 to 10 s and tokenizes about 3 MB per second.
-DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, without document_id.
+# The number of bytes of text for each process. A process needs 5 to 10 s to start, and tokenizes about 3 MB per second.
+TOKENIZED_BYTES_A_PROCESS = 32 << 20
+DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, except document_id.
     {
         "split": pa.string(),
         "source_file": pa.string(),
@@ -56,7 +59,8 @@ DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, without do
 VALIDATION = SPLITS.index("valid")
 VALIDATION_LINE_SCHEMA = pa.schema({"digest": pa.uint64(), "predicted_tokens": pa.int64()})
 TRAINING_LINE_SCHEMA = pa.schema({"digest": pa.uint64()})
-# For a larger corpus, training lines are sampled, so that their number corresponds to this number of bytes.
+# The digests of training lines are sampled if the corpus has more bytes than this. The number of sampled lines
+# corresponds to this number of bytes.
 SKETCHED_BYTES = 64 << 20
 
 
@@ -70,7 +74,7 @@ class Shard:
 
     @property
     def documents(self) -> Path:
-        """The file that is written last. If it exists, the shard is complete."""
+        """The path of the file that is written last. If this file exists, the shard is complete."""
         return self.folder / f"{self.name}.documents.parquet"
 
     def rows(self, split: Split) -> Path:
@@ -86,7 +90,10 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A name that contains the byte range. Shards of another size, made by an earlier version, have other names."""
+        """A name that contains the byte range.
+
+        Shards of another size, which an earlier version made, have other names.
+        """
         byte_range = self.byte_range
         return f"{self.number:06d}-{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}"
 
@@ -106,7 +113,7 @@ class ShardMaker:
         highest = highest_line_digest(self.corpus.corpus_bytes)
         predicted_tokens = 0
         with ExitStack() as files:
-            # It was entered first, so it is closed last.
+            # The context entered first is closed last, so this file is completed after all others.
             documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
             validation_file = files.enter_context(parquet_file(shard.validation_lines, VALIDATION_LINE_SCHEMA))
@@ -150,7 +157,7 @@ def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]
 
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
-    """Return the rows as they are stored.
+    """Return the rows of a shard as they are stored.
 
     In stream mode this is one row of continuous text, because blocks are cut later across shards.
     """
@@ -225,7 +232,7 @@ def digests_of(document: CorpusDocument) -> list[int]:
 
 
 def highest_line_digest(corpus_bytes: int) -> int:
-    """Return the highest digest of training lines to list.
+    """Return the limit for the digests of training lines. Lines with higher digests are not listed.
 
     About as many lines are listed as fit into SKETCHED_BYTES.
     """

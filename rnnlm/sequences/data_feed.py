@@ -30,8 +30,9 @@ class TrainingBatches(IterableDataset[Batch]):
     """All batches of all epochs of a split, for a DataLoader with batch_size=None and any num_workers.
 
     The order depends only on (seed, epoch). Each rank gets its part of the rows (in stream mode, of the lanes) of every
-    batch. Together the ranks have the batch of a single process. Each worker yields every num_workers-th batch, and the
-    DataLoader reads from the workers in turn, so the order does not depend on num_workers.
+    batch. Together, the parts of all ranks are the batch that a single process would get. Each worker yields every
+    num_workers-th batch, and the DataLoader reads from the workers in turn, so the order does not depend on
+    num_workers.
 
     Args:
         first_batch: The number of batches to skip without reading them, counted over all epochs.
@@ -42,7 +43,7 @@ class TrainingBatches(IterableDataset[Batch]):
 
     source: RowSource
     mode: Mode
-    batch_size: int  # The number of rows over all ranks.
+    batch_size: int  # The number of rows of a batch over all ranks.
     window_length: int
     seed: int
     epochs: range = range(1)
@@ -103,7 +104,7 @@ class TrainingBatches(IterableDataset[Batch]):
     def count_of_epoch(self, epoch: int | None) -> int:
         """Return the number of batches in an epoch, which is the same on all ranks.
 
-        With None, use the longest epoch.
+        If `epoch` is None, return the number for the longest epoch.
         """
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
@@ -111,15 +112,15 @@ class TrainingBatches(IterableDataset[Batch]):
 
     @property
     def batches_an_epoch(self) -> int:
-        """The largest number of batches in an epoch, on which the learning-rate schedule is based.
+        """The number of batches in the longest epoch, on which the learning-rate schedule is based.
 
-        A stream that begins at an offset may have one batch less.
+        In stream mode, an epoch may have one batch less, because it begins at a random offset.
         """
         return self.count_of_epoch(None)
 
 
 def with_further_targets(batch: Batch, *further: Batch) -> Batch:
-    """Return the batch with the targets of the other batches as additional targets."""
+    """Return the batch with its own targets, followed by the targets of the other batches as additional targets."""
     if not further:
         return batch
     return replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *further)], dim=-1))
@@ -129,7 +130,7 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
     """Return a loader that reads ahead in `workers` processes, or in this process if their number is 0."""
     # The workers are spawned and not forked, because the parent has threads and an open DuckDB file.
     context = "spawn" if workers else None
-    # Otherwise the loader would draw from the global generator each time training resumes.
+    # Without a generator of its own, the loader would draw from the global generator each time training resumes.
     return DataLoader(
         batches,
         batch_size=None,
@@ -143,8 +144,8 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
 def ignore_interrupts(worker: int) -> None:
     """Ignore SIGINT in a reader process.
 
-    A terminal sends Ctrl-C to every process. Only the main process handles it, and it needs further batches until it
-    stops.
+    A terminal sends Ctrl-C to every process. Only the main process handles the signal, and it needs further batches
+    until it stops.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -7,13 +7,13 @@ from rnnlm.storage.sql_statements import names, statement
 
 
 def check_dataset(dataset: DatasetRecord) -> list[str]:
-    """Return the names of the passed checks.
+    """Run all checks and return their names.
 
     Raise DatasetError at the first check that returns a row. The message contains the row.
     """
     passed = []
     for name in names("checks"):
-        # Each check uses a new connection, because DuckDB keeps in memory what it has read.
+        # Each check uses a new connection, because DuckDB keeps in memory what a connection has read.
         with connect(dataset) as connection:
             row = connection.execute(statement(name)).fetchone()
         if row is not None:

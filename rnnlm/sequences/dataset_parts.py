@@ -20,7 +20,7 @@ from rnnlm.storage.sql_statements import literal, statement
 
 
 class PartReader:
-    """A reader of a split's rows by range. If it is pickled, the other process opens the parts itself."""
+    """A reader of a split's rows by range. A pickled reader opens the parts again in the process that unpickles it."""
 
     def __init__(self, folder: Path, split: Split) -> None:
         self.paths = parts_of(folder, split)
@@ -103,5 +103,6 @@ def locate_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
     A dataset without parts is not affected.
     """
-    # With DuckDB's setting file_search_path, a file of the same name in the working directory would be found first.
+    # DuckDB's setting file_search_path is not used, because a file of the same name in the working directory would be
+    # found first.
     connection.execute(statement("queries/locate_parts"), {"folder": literal(folder)})

@@ -14,22 +14,23 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
-MEMORY_LIMIT = "64MiB"  # The memory that DuckDB may use while reading.
-# DuckDB keeps in memory what it has read. After this number of tokens, a new connection is opened.
+MEMORY_LIMIT = "64MiB"  # The most memory that DuckDB may use while reading.
+# The number of tokens after which a new connection is opened, because DuckDB keeps in memory what a connection has
+# read.
 TOKENS_A_CONNECTION = 2_000_000
 
 
 class StoredSplit:
     """The rows of a split, which are read by range in constant memory.
 
-    If this object is pickled, the other process opens the files itself.
+    A pickled object opens the files again in the process that unpickles it.
     """
 
     def __init__(self, dataset: DatasetRecord, split: Split) -> None:
         self.database = dataset.database
         self.split = split
         self.row_count = dataset.sequence_counts.get(split, 0)
-        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # The number of predicted tokens.
+        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # The number of predicted tokens in the split.
         self._parts = PartReader(dataset.parts, split) if dataset.parts.is_dir() else None
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._tokens_since_opening = 0
@@ -54,7 +55,7 @@ class StoredSplit:
         return rows
 
     def close(self) -> None:
-        """Close the files; the next read opens them again."""
+        """Close the files. The next call of read() opens them again."""
         if self._parts is not None:
             self._parts.close()
         if self._connection is not None:

@@ -19,7 +19,7 @@ from rnnlm.storage.stages import write_once
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
-PLOT_SIZE = (7.0, 3.6)  # The size in inches.
+PLOT_SIZE = (7.0, 3.6)  # The width and height in inches.
 
 
 class Description(Record):
@@ -29,13 +29,14 @@ class Description(Record):
     mode: str
     vocabulary_size: int
     splits: TableRows
-    lengths: TableRows  # The lengths are those of the training split.
+    lengths: TableRows  # The lengths of the rows of the training split.
     frequent_tokens: TableRows
     rarest_tokens: TableRows
     coverage: TableRows
     duplicates: TableRows
     leaks: TableRows
-    sources: TableRows = []  # It is empty for datasets of older versions, which did not store sources.
+    # The sources of the text. The list is empty for datasets of older versions, which did not store sources.
+    sources: TableRows = []
     longest_lines: TableRows
 
 
@@ -63,7 +64,7 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
     }
     tables = {}
     for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
-        # Each table uses a new connection, because DuckDB keeps in memory what it has read.
+        # Each table uses a new connection, because DuckDB keeps in memory what a connection has read.
         with connect(dataset) as connection:
             if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
                 tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))

@@ -1,6 +1,6 @@
 """Storage of a corpus as token sequences in a DuckDB file.
 
-For a large corpus they are Parquet parts next to this file.
+The sequences of a large corpus are stored in Parquet parts next to this file.
 """
 
 import json
@@ -32,11 +32,13 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
-NOTICEABLE_UNKNOWN_SHARE = 0.3  # English text with a vocabulary of 10,000 words has a fraction of 5 to 15 %.
+# A warning is logged from this fraction of unknown tokens on. In English text with a vocabulary of 10,000 words, 5 to
+# 15 % of the tokens are unknown.
+NOTICEABLE_UNKNOWN_SHARE = 0.3
 
 
 def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
-    """Create the dataset of a configuration outside a flow. Stages whose output exists are skipped."""
+    """Create the dataset of a configuration without a Prefect flow. Stages whose output exists are skipped."""
     corpus = obtain_corpus(home, config.corpus)
     return store_sequences(home, corpus, train_tokenizer(home, corpus, config.tokenizer), config.sequences)
 
@@ -85,7 +87,7 @@ def store_sequences(
         check_dataset(record_of(partial))
 
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
-    # The same text may have got another name since the dataset was stored.
+    # The corpus may have got another name since the dataset was stored.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
@@ -123,7 +125,7 @@ def write_database(
 ) -> list[tuple[str, int, int]]:
     """Write the dataset's DuckDB file, and its parts if it is large.
 
-    Return the split, the number of sequences and the number of predicted tokens for each split.
+    Return a tuple for each split, with its name, its number of sequences and its number of predicted tokens.
     """
     text_tokenizer = load_tokenizer(tokenizer.folder)
     dataset_row = {

@@ -1,4 +1,4 @@
-"""Additional targets of each predicted token besides that of the text. They are drawn in advance and stored in a file.
+"""Additional targets of each predicted token, which are drawn in advance and stored in a file.
 
 To learn from a distribution over tokens, the loss would be the cross-entropy with all of them, each weighted by its
 probability. If targets with equal weights are drawn from the distribution instead, the expected gradient is the same.
@@ -15,7 +15,7 @@ from rnnlm.sequences.segmentation import TokenRows, ends
 
 @dataclass(frozen=True)
 class TargetRows:
-    """A RowSource with rows as long as those of the text. Every predicted token is one of its additional targets."""
+    """A RowSource with rows as long as those of the text, in which each predicted token is an additional target."""
 
     path: Path  # The file of drawn targets, in the order of the stored text.
     draw: int
@@ -31,7 +31,7 @@ class TargetRows:
     def read(self, first: int, last: int) -> TokenRows:
         targets = np.load(self.path, mmap_mode="r")[self.draw, self.firsts[first] : self.firsts[last]]
         ends_of_rows = self.firsts[first : last + 1] - self.firsts[first]
-        # The first token of a row is read but not predicted. Here it is 0.
+        # The first token of a row is not predicted, so it has no additional target. It is stored as 0.
         return TokenRows(
             np.insert(targets, ends_of_rows[:-1], 0).astype(np.int32), ends_of_rows + np.arange(len(ends_of_rows))
         )
@@ -41,7 +41,7 @@ class TargetRows:
 
 
 def target_rows(text: RowSource, path: Path) -> list[TargetRows]:
-    """Return one RowSource for each target that the file contains per predicted token of the text.
+    """Return one RowSource for each additional target that the file contains per predicted token of the text.
 
     The file is a .npy array, (targets, predicted tokens), in the order of the stored text.
     """

@@ -1,6 +1,6 @@
 """A split that is kept in GPU memory, so that only row numbers are copied for each batch.
 
-The batches are the same as those of shuffled_batches and stream_batches, in the same order.
+The batches are those of shuffled_batches and stream_batches, in the same order.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
-    """Concatenated token ids on the device.
+    """The token ids of all rows of a split, concatenated on the device.
 
     The offset and the number of predicted tokens of each row are on the CPU.
     """
@@ -57,7 +57,8 @@ def resident_text(source: RowSource, mode: Mode, device: torch.device) -> Reside
     filled = 0
     for rows in chunks(source):
         ids = rows.token_ids
-        if is_stream:  # Each block begins with the last token of the previous one.
+        # In stream mode, the first token of each block is left out, because it is the last token of the previous block.
+        if is_stream:
             ids = np.delete(ids, rows.offsets[1 if not filled else 0 : -1])
         else:
             predicted.append(rows.predicted)
@@ -97,7 +98,7 @@ def resident_windows(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield the batches of stream_batches()."""
+    """Yield the batches of stream_batches() from the text on the device."""
     lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
     for done in range(first_batch * window_length, cut.length, window_length):
         width = min(window_length, cut.length - done)

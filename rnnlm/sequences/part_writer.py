@@ -10,14 +10,14 @@ from rnnlm.sequences.dataset_parts import locate_parts, parts_of
 from rnnlm.storage.records import SPLITS, Split
 from rnnlm.storage.sql_statements import statement
 
-# A part ends after the insertion in which it reaches this size, which is 128 MiB at two bytes per token.
+# The number of tokens after which a part ends. A part with two bytes per token then has about 128 MiB.
 PART_TOKENS = 1 << 26
-# A row group is the smallest unit that is read. It has a quarter of the tokens of a chunk in batches.py.
+# The number of tokens in a row group, the smallest unit that is read. It is a quarter of a chunk in batches.py.
 GROUP_TOKENS = 1 << 16
 
 
 class PartWriter:
-    """A writer of a split's rows, in order, as parts. An empty split has one part without rows."""
+    """A writer of a split's rows, in order, to parts. An empty split gets one part without rows."""
 
     def __init__(self, folder: Path, split: Split, schema: pa.Schema) -> None:
         self.folder = folder
@@ -32,15 +32,15 @@ class PartWriter:
             path,
             self.schema,
             compression="zstd",
-            # Parquet has no integers of two bytes. BYTE_STREAM_SPLIT puts the empty bytes together, where they compress
-            # well. A dictionary for each group would need more space.
+            # Parquet stores an integer of two bytes in four. BYTE_STREAM_SPLIT puts the empty bytes together, where
+            # they compress well. A dictionary for each row group would need more space.
             use_dictionary=False,
             column_encoding={"token_ids.list.element": "BYTE_STREAM_SPLIT"},
             write_statistics=["sequence_id"],  # A query for row numbers uses these statistics to skip row groups.
         )
 
     def write(self, rows: pa.Table, token_count: int) -> None:
-        """Add rows with the columns sequence_id and token_ids. There must be at least one."""
+        """Add rows with the columns sequence_id and token_ids. `rows` must not be empty."""
         if self.tokens_in_part >= PART_TOKENS:
             self.file.close()
             self.file = self.new_part(rows.column("sequence_id")[0].as_py())
@@ -55,7 +55,7 @@ class PartWriter:
 def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Define the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
     text = statement("schema/shifted_sequences_of_parts")
-    for split in SPLITS:  # A view cannot have parameters.
+    for split in SPLITS:  # The definition of a view cannot have parameters, so the paths are part of it.
         files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))
         text = text.replace(f"${split}_files", f"[{files}]")
     locate_parts(connection, folder.parent)

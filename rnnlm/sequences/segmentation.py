@@ -1,4 +1,4 @@
-"""The division of a corpus into rows of token ids, by sentence or as one stream, and counts of tokens per line."""
+"""The division of a corpus into rows of token ids, by sentence or as one stream, and the numbers of tokens per line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
 
 
 def framed(lines: TokenRows) -> TokenRows:
-    """Return the rows with `<bos>` before and `<eos>` after each."""
+    """Return the rows with `<bos>` before each row and `<eos>` after it."""
     offsets = ends(lines.lengths + 2)
     token_ids = np.empty(offsets[-1], np.int32)
     inside = np.ones(len(token_ids), bool)
@@ -115,7 +115,7 @@ class StreamCutter:
         self.waiting = np.array([BOS], np.int32)
 
     def add(self, text: np.ndarray) -> TokenRows:
-        """Add text, and return the blocks that are now full."""
+        """Append text to the stream, and return the blocks that are now full."""
         stream = np.concatenate([self.waiting, text])
         blocks = (len(stream) - 1) // self.block_length
         self.waiting = stream[blocks * self.block_length :]
@@ -123,27 +123,27 @@ class StreamCutter:
         return cut_rows(stream, starts, np.full(blocks, self.block_length + 1))
 
     def finish(self) -> TokenRows:
-        """Return the last block, which is shorter, if it has a token to predict."""
+        """Return the last block, which may be shorter, or no row if there is no token left to predict."""
         rest = self.waiting if len(self.waiting) > 1 else self.waiting[:0]
         return TokenRows(rest, np.array([0, len(rest)] if len(rest) else [0], np.int64))
 
 
 def cut_rows(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
-    """Return token_ids[starts[i]:starts[i] + lengths[i]] for all i as rows. They may overlap."""
+    """Return token_ids[starts[i]:starts[i] + lengths[i]] for all i as rows. These ranges may overlap."""
     offsets = ends(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
     return TokenRows(token_ids[positions], offsets)
 
 
 def ends(lengths: np.ndarray) -> np.ndarray:
-    """Return offsets, (n + 1,), that begin with 0, for the lengths (n,)."""
+    """Return the offsets of rows with these lengths, (n + 1,), beginning with 0. `lengths` has shape (n,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
     """Return the number of predicted tokens of each line, (lines,) int64, including `<eos>`.
 
-    In sentence mode a blank line has none.
+    In sentence mode a blank line has no predicted token.
     """
     return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
 
@@ -160,7 +160,7 @@ def tokenization_loss(
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
-    # A line without unknown words can only have lost something if a word tokenizer was used.
+    # A line without unknown words loses information only if a word tokenizer was used.
     lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
         text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])

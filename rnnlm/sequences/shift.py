@@ -30,14 +30,15 @@ def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
-    """Return a bool mask of the same shape, which is true where there is a token to predict and false at `<pad>`."""
+    """Return a mask in the shape of `target_ids`, which is true where there is a token to predict, not `<pad>`."""
     return target_ids.ne(PAD)
 
 
 def contexts(rows: TokenRows, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens before each predicted one, (tokens, length), last one first, and the predicted, (tokens,).
+    """Return the tokens before each predicted token, (tokens, length), and the predicted tokens, (tokens,).
 
-    A context does not extend beyond the beginning of its row. Missing tokens are 0.
+    The nearest token of a context comes first. A context does not extend beyond the beginning of its row. Missing
+    tokens are 0.
     """
     ids = rows.token_ids
     positions = np.arange(len(ids)) - np.repeat(rows.offsets[:-1], rows.lengths)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from rnnlm.storage.sql_statements import statement
 
-NARROW_VOCABULARY = 65_536  # Larger vocabularies have ids that need more than two bytes.
+NARROW_VOCABULARY = 65_536  # The ids of larger vocabularies need more than two bytes.
 
 
 def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -20,7 +20,7 @@ def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str
 def insert(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, parameters: dict[str, str] | None = None
 ) -> None:
-    """Run a statement that inserts `rows`, which it reads as the table `incoming`."""
+    """Run a statement that inserts `rows`. The statement reads them as the table `incoming`."""
     connection.register("incoming", rows)
     connection.execute(statement(name), parameters or {})
     connection.unregister("incoming")

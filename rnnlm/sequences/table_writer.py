@@ -19,13 +19,13 @@ from rnnlm.storage.records import SPLITS, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
-TOKENS_AT_ONCE = 4_000_000  # This number of tokens is inserted at once.
+TOKENS_AT_ONCE = 4_000_000  # The number of tokens that are inserted at once.
 
 
 class TableWriter:
     """A writer that fills the tables of a new dataset file from tokenized shards.
 
-    `parts` is a new folder for the sequences. If it is None, the sequences are stored in the file itself.
+    `parts` is a new folder for the sequences. If it is None, the sequences are stored in the DuckDB file.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TableWriter:
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
-        """Insert the sequences of one split after the other, so that each split is contiguous in the file."""
+        """Insert the sequences split by split, so that each split is contiguous in the file."""
         self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
             for rows, _ in self.sequences(shards, split):
@@ -118,7 +118,7 @@ class TableWriter:
         insert(self.connection, "queries/insert_tokens", pa.table(tokens))
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-        """Yield the stream of a split as blocks. A block may contain text of several shards."""
+        """Yield the stream of a split in blocks. A block may contain text of several shards."""
         cutter = StreamCutter(self.config.block_length)
         for text in texts:
             yield cutter.add(text.token_ids)
@@ -131,7 +131,7 @@ def stored_rows(path: Path) -> TokenRows:
 
 
 def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-    """Yield the rows of several parts joined together, because each insertion takes more time than its rows."""
+    """Yield the rows of several parts joined together, because many small insertions would take too long."""
     waiting: list[TokenRows] = []
     for part in parts:
         waiting.append(part)

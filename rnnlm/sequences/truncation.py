@@ -1,7 +1,7 @@
 """Truncation of lines after context_length tokens, instead of new rows for the rest (sequences.long_lines=truncate).
 
-Many textbooks train in this way. The perplexity is then that of the beginnings of lines. Bits per byte, however, still
-refer to the whole text: the rest of each line, with its line feed, is counted at 8 bits per byte.
+Many textbooks train in this way. The perplexity then only measures the beginnings of lines. Bits per byte, however,
+still refer to the whole text: the rest of each line, with its line feed, is counted at 8 bits per byte.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 @dataclass(frozen=True)
 class LineBeginnings:
-    """The beginnings of lines, up to the last stored token. A line that fits is complete."""
+    """The beginning of each line, up to its last stored token. A line that is short enough is complete."""
 
     texts: list[str]
-    lines: TokenRows  # The rows are without `<bos>` and `<eos>`.
-    # The bits for the rest of each line and its line feed, (lines,) float64. They are 0 for a complete line.
+    lines: TokenRows  # The tokens of each beginning, without `<bos>` and `<eos>`.
+    # The number of bits for the rest of each line and its line feed, (lines,) float64. It is 0 for a complete line.
     rest_bits: np.ndarray
 
 
@@ -38,9 +38,9 @@ def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, con
 
 
 def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> int:
-    """Return how many characters of the line are restored by its first tokens.
+    """Return how many characters of the line its first `token_count` tokens restore.
 
-    A character whose bytes belong partly to the next token is lost.
+    A character whose bytes belong partly to the next token is not restored.
     """
     spans = tokenizer.spans(line)
     if len(spans) == token_count:

@@ -1,8 +1,8 @@
 """The held-out text that is used for selection during training. It is a part of the validation lines.
 
 The checkpoint, the temperature and the weights of a mixture are selected on this text. Promotion compares models on the
-other validation lines, because a model's score on the text of its selection is biased. The digest of a line decides to
-which part it belongs; see rnnlm/corpora/line_digests.py.
+other validation lines, because a model's score on the text of its selection is biased. The digest of a line decides
+whether the line is used for selection or for comparisons; see rnnlm/corpora/line_digests.py.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import PAD
 
 RANGES = 8
-NEIGHBOURING = 64  # Rows that are closer together are read at once.
+NEIGHBOURING = 64  # Two rows are read together if their numbers differ by less than this.
 
 
 class RowSample:
@@ -32,10 +32,10 @@ class RowSample:
 
     def __init__(self, source: RowSource, tokens: int) -> None:
         self.source = source
-        # The number of rows to sample.
+        # The number of rows to sample, which is proportional to the wanted number of tokens.
         wanted = -(-min(tokens, source.predicted_count) * len(source) // max(1, source.predicted_count))
         count = min(RANGES, wanted)
-        # Range i ends where part i of the source ends. Thus the last row, which may be shorter, stays the last one.
+        # Range i is at the end of part i of the source. Thus the last row, which may be shorter, stays the last one.
         ends = [len(source) * (index + 1) // count for index in range(count)]
         sizes = [wanted * (index + 1) // count - wanted * index // count for index in range(count)]
         self.ranges = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -62,7 +62,7 @@ class RowSample:
 class SelectedRows:
     """A RowSource with some rows of another source.
 
-    `numbers` are the ascending numbers of the rows, (rows,). `predicted_count` is their number of predicted tokens.
+    `numbers` are the ascending numbers of the rows, (rows,). `predicted_count` is the number of their predicted tokens.
     """
 
     def __init__(self, source: RowSource, numbers: np.ndarray, predicted_count: int) -> None:
@@ -84,26 +84,26 @@ class SelectedRows:
 
 
 class TuningSample:
-    """About `tokens` predicted tokens of the validation lines for selection, always the same ones.
+    """About `tokens` predicted tokens of the validation lines for selection. The sample is always the same.
 
-    If `tokens` is None, the sample consists of all these lines.
+    If `tokens` is None, the sample consists of all validation lines for selection.
     """
 
     def __init__(self, dataset: DatasetRecord, tokens: int | None) -> None:
         self.mode = dataset.mode
         wanted = dataset.predicted_tokens["valid"] if tokens is None else tokens
         split, of_tokens = StoredSplit(dataset, "valid"), choosing_tokens(dataset)
-        if dataset.mode == "sentence":  # Each row belongs to a single line.
+        if dataset.mode == "sentence":  # In this mode each row belongs to a single line, so whole rows are selected.
             rows = np.flatnonzero(of_tokens[first_tokens_of_rows(dataset)])
             self.sample = RowSample(SelectedRows(split, rows, int(of_tokens.sum())), wanted)
             self.predicted_count = self.sample.predicted_count
             return
-        # All tokens are read, because the state before each one is needed. The tokens of the other lines, about as
-        # many, are not counted.
+        # All tokens are read, because the state before each token is needed. The tokens of lines that are not for
+        # selection, about half of them, are not counted.
         share = of_tokens.mean()
         self.sample = RowSample(split, min(round(wanted / share), split.predicted_count))
         self.chosen = self.tokens_of_sample(of_tokens)
-        if not self.chosen.any():  # This happens only if the sample has very few tokens.
+        if not self.chosen.any():  # A sample of very few tokens may contain no line for selection.
             self.sample = RowSample(split, split.predicted_count)
             self.chosen = self.tokens_of_sample(of_tokens)
         self.predicted_count = int(self.chosen.sum())
@@ -114,7 +114,7 @@ class TuningSample:
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 
     def batches(self, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield every token for selection in the sample once. Rank r gets every world_size-th batch."""
+        """Yield the tokens of the sample that are for selection, each once. Rank r gets every world_size-th batch."""
         batches = evaluation_batches(self.sample, self.mode, batch_size, rank, world_size)
         return batches if self.mode == "sentence" else self.without_other_targets(batches)
 

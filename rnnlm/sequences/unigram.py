@@ -1,4 +1,4 @@
-"""The unigram distribution of the training split. A token that never occurs is counted once."""
+"""The unigram distribution of the training split. A token that never occurs counts as if it occurred once."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The lines of a dataset's validation split, and which of its tokens are used for selection between models."""
+"""The lines of a dataset's validation split, and which of their tokens are used to select models."""
 
 import duckdb
 import numpy as np
@@ -13,7 +13,7 @@ from rnnlm.storage.sql_statements import statement
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
     """Return which tokens of the validation split are used for selection, (predicted tokens,) bool, in text order.
 
-    A split with very few lines may have none for selection. In this case, all tokens are used.
+    A split with very few lines may have no line for selection. In this case, all tokens are used.
     """
     digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)

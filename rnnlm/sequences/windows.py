@@ -13,8 +13,8 @@ from rnnlm.sequences.shift import shifted
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 
-ROWS_READ = 8_192  # Only this number of sentences from the beginning of the split is considered.
-LONGEST_QUARTER = 4  # At most a quarter of the sentences is used.
+ROWS_READ = 8_192  # The number of sentences, from the beginning of the split, that are considered.
+LONGEST_QUARTER = 4  # Only the longest sentences are used, which are at most one in this many.
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
@@ -39,7 +39,9 @@ def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
         beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
-        assert len(beginnings)  # A stored split has at least one token, and its first row begins a line.
+        # There is at least one beginning, because a stored split has at least one token, and its first row begins a
+        # line.
+        assert len(beginnings)
         by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]
         steps = min(steps, int(rows.predicted[longest].min()))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rnnlm.errors import HomeError
 
-LONGEST_PART_BYTES = 255  # The limit of every common file system.
+LONGEST_PART_BYTES = 255  # The largest number of bytes of a name in a path, which every common file system accepts.
 
 
 class UnsafeNameError(HomeError):
@@ -14,17 +14,15 @@ class UnsafeNameError(HomeError):
 def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
     """Return `folder / name` for a name like `model/config.json`.
 
-    Raise UnsafeNameError if it could be outside the folder.
-
-    The folder itself may be a link. Links below it must not lead outside, unless `any_links` says that their owner has
-    created them.
+    Raise UnsafeNameError if the path could be outside the folder. The folder itself may be a link. Links below it must
+    not lead outside, unless `any_links` says that their owner has created them.
     """
     problem = problem_of(name)
     if problem is None:
         path = folder / str(name)
         try:
             contained = any_links or path.resolve().is_relative_to(folder.resolve())
-        except (OSError, RuntimeError):  # Links form a loop, so opening the path will fail anyway.
+        except (OSError, RuntimeError):  # The links form a loop, so opening the path will fail later.
             contained = True
         if contained:
             return path
@@ -41,7 +39,7 @@ def problem_of(name: object) -> str | None:
         return f"it is of type {type(name).__name__}"
     if not name:
         return "it is empty"
-    if not name.isprintable():  # Such characters are NUL, ESC, line feeds and surrogates.
+    if not name.isprintable():  # Characters that cannot be printed include NUL, ESC, line feeds and surrogates.
         return "it has control characters"
     if name.startswith("/"):
         return "it is absolute"

@@ -1,4 +1,4 @@
-"""Read errors, full disks and lack of memory. Temporary errors lead to another attempt, all others are explained."""
+"""Errors of disks and memory. After a temporary read error, reading is repeated; all other errors are explained."""
 
 import errno
 import resource
@@ -15,13 +15,15 @@ from rnnlm.errors import HomeError, RnnlmError
 # A missing file counts as damage, not as a read error.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # After these errors another attempt may succeed.
-READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2  # The pause doubles with each attempt.
+# The largest number of attempts, and the pause after the first one. The pause doubles with each attempt.
+READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_TEXTS = (  # Texts of errors that have no errno.
+FULL_TEXTS = (  # Texts by which errors without an errno are recognised as a full disk.
     "No space left on device",  # This text is used by DuckDB, Arrow and safetensors.
     "database or disk is full",  # This text is used by SQLite.
 )
-NO_MEMORY_TEXTS = (  # Names and texts of errors in Python, Arrow, DuckDB, torch and the loader of shared libraries.
+# The names and texts of out-of-memory errors in Python, Arrow, DuckDB, torch and the loader of shared libraries.
+NO_MEMORY_TEXTS = (
     "MemoryError",
     "OutOfMemory",
     "out of memory",
@@ -32,8 +34,9 @@ NO_MEMORY_TEXTS = (  # Names and texts of errors in Python, Arrow, DuckDB, torch
     "can't start new thread",
 )
 NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored.
-LEAST_OF_A_FLOW_BYTES = 12 << 20  # Prefect's database and its log need this space before rnnlm stores anything.
-FEWEST_FILES = 64  # A command that starts a server needs at least this number of open files.
+# The free space that Prefect's database and its log need before rnnlm stores anything.
+LEAST_OF_A_FLOW_BYTES = 12 << 20
+FEWEST_FILES = 64  # The number of open files that a command needs at least in order to start a server.
 RESTORE = "Restore a backup into a new home (rnnlm restore), or move the database away to begin a new one."
 T = TypeVar("T")
 
@@ -41,8 +44,8 @@ T = TypeVar("T")
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
     """Return `read(path)`, which is repeated after a temporary error.
 
-    If the file is missing, its own error is raised, which is one of ABSENT. Raise HomeError if the file exists but
-    cannot be read. Callers must not treat this as damage, because nothing is known about the content.
+    If the file is missing, the error of `read` is raised, which is one of ABSENT. Raise HomeError if the file exists
+    but cannot be read. Callers must not treat this as damage, because nothing is known about the content.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -64,7 +67,7 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 def full_disk_explained(folder: Path) -> Iterator[None]:
     """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory is short.
 
-    `folder` is on the disk that is written to.
+    `folder` is a folder on the disk that is written to.
     """
     try:
         yield
@@ -80,7 +83,7 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
     """Return what this machine lacks or what is damaged, with advice, or None if the error has another reason.
 
-    `folder` is on the disk that was written to. None means that nothing was written.
+    `folder` is a folder on the disk that was written to. None means that nothing was written.
     """
     texts = [f"{type(cause).__name__}: {cause}" for cause in causes_of(error)]
     refused = folder is not None and is_nearly_full(folder) and any(map(is_of_storage, texts))
@@ -115,7 +118,7 @@ def refuse_damaged_database(path: Path) -> None:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.Error as error:
-        if damage := damage_of_database(error):  # The text is empty, for instance, if the database is only busy.
+        if damage := damage_of_database(error):  # There is no text if, for instance, the database is only busy.
             raise HomeError(f"{path}: is damaged ({damage[:100]}).\n{RESTORE}") from error
 
 
@@ -147,14 +150,14 @@ def free_bytes(folder: Path) -> int:
 
 
 def is_of_storage(text: str) -> bool:
-    """Return True if the name and text of an error mean that a database or Prefect's server could not write."""
+    """Return True if the text of an error means that a database or Prefect's server could not write."""
     return any(part in text for part in ("disk I/O error", "unable to open database file", "500 Internal Server Error"))
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, and the errors that led to it."""
     cause: BaseException | None = error
-    seen: set[int] = set()  # An error may be its own cause.
+    seen: set[int] = set()  # The ids of the errors that were yielded, because an error may be its own cause.
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield cause

@@ -22,8 +22,9 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
-HISTORY_DAYS = 30  # By default, the histories of MLflow and Prefect are kept for this number of days.
-# The largest number of bytes of a file name. The names of its partial writes are longer, but at most 255.
+HISTORY_DAYS = 30  # The number of days for which the histories of MLflow and Prefect are kept by default.
+# The largest number of bytes in the name of a finished file. The names of its temporary versions are longer, but have
+# at most 255 bytes.
 LONGEST_FINAL_BYTES = 240
 
 
@@ -34,8 +35,8 @@ class Below:
         name: The path below the root.
         kind: The kind of the folder's entries for `rnnlm prune` and `rnnlm backup`. If "", these commands ignore the
             entries.
-        lock: The name of the lock that an entry's writers hold, with {} for the name of the entry. If "", there is no
-            lock. By default it begins with the folder's name.
+        lock: The name of the lock that an entry's writers hold, with {} in place of the entry's name. If "", there is
+            no lock. By default the name begins with that of the folder.
         stored: Whether finished entries are copied to RNNLM_STORAGE.
     """
 
@@ -55,8 +56,9 @@ class Home:
     runs = Below("runs", "run", lock="run-{}", stored=True)
     datasets = Below("datasets", "dataset", stored=True)
     descriptions = Below("descriptions", "description")
-    starts = Below("starts", "start")  # The choices of initial models, and copies of these models.
-    notes = Below("corpora/known", "note", lock="")  # The states of sources.
+    # The models from which training runs start: the choices, and copies of the models.
+    starts = Below("starts", "start")
+    notes = Below("corpora/known", "note", lock="")  # The states of the sources of text when they were last read.
     corpora = Below("corpora", "corpus", stored=True)
     tokenizers = Below("tokenizers", "tokenizer", stored=True)
     # Finished parts of unfinished tokenizers and datasets, from which a killed run resumes.
@@ -64,7 +66,7 @@ class Home:
     scores = Below("scores", "scores")  # The shards of unfinished bulk scorings, and the plots of finished ones.
     ngrams = Below("ngrams", "ngram")
     probes = Below("probes", "probe")
-    # Comparisons of kinds of models, whose runs are in `runs`.
+    # Comparisons of several kinds of models. Their runs are in `runs`.
     comparisons = Below("comparisons", "comparison", lock="")
     # The scores of validation text for models whose own folder does not contain them.
     references = Below("references", "reference", lock="reference-{}")
@@ -75,20 +77,20 @@ class Home:
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
-    temporary = Below("tmp")  # Temporary files of `rnnlm up`, and what torch compiles.
-    own_layers = Below("own_layers.json")  # Custom layers that this home has trained.
+    temporary = Below("tmp")  # Temporary files of `rnnlm up`, and the code that torch compiles.
+    own_layers = Below("own_layers.json")  # The custom layers that were trained in this rnnlm home.
 
     def lock(self, name: str) -> FileLock:
         """Return a lock across processes, which is held inside a `with` block.
 
-        It is released even if the process is killed.
+        The lock is released even if the process is killed.
         """
         self.make(self.locks)
         return FileLock(inside(self.locks, f"{name}.lock"))
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:
-        """Yield True while holding the lock, or False at once if another process or thread holds it."""
+        """Yield True while holding the lock. Yield False at once if another process or thread holds it."""
         try:
             with self.lock(name).acquire(timeout=0):
                 yield True
@@ -96,23 +98,23 @@ class Home:
             yield False
 
     def keep_private(self) -> None:
-        """Make Prefect's folder and the databases accessible only to their owner, also in homes of older versions.
+        """Make Prefect's folder and the databases, even those of older versions, accessible only to their owner.
 
         They may contain secrets. For instance, prefect.db contains the addresses and passwords for messages, and the
         key that encrypts them.
         """
         databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
         for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
-            # The file was deleted meanwhile, or belongs to another user.
+            # The file may have been deleted meanwhile, or may belong to another user.
             with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mode & 0o077:
                     path.chmod(mode)
 
     def make(self, folder: Path) -> None:
-        """Create a folder of the home. Raise HomeError if it is not writable."""
+        """Create a folder of the rnnlm home. Raise HomeError if it is not writable."""
         try:
-            # Other users must not be able to write here, whatever the umask is; see find_home. Folders in between get
-            # the mode of the umask.
+            # Other users must not be able to write to these two folders, whatever the umask is; see find_home. Folders
+            # in between get the mode of the umask.
             for place in (self.root, folder):
                 place.mkdir(mode=0o755, parents=True, exist_ok=True)
             self.keep_private()
@@ -125,19 +127,23 @@ class Home:
             ) from error
 
 
-# All files and folders with fixed names in a home.
+# All files and folders with fixed names in an rnnlm home.
 PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below))
 
 
 def expanded(path: str | Path) -> Path:
-    """Return the path with `~` and `~user` replaced by home directories. An unknown user is left as it is."""
+    """Return the path with `~` and `~user` replaced by home directories.
+
+    The name of an unknown user is left as it is.
+    """
     return Path(os.path.expanduser(path))  # noqa: PTH111  Path.expanduser raises RuntimeError for such a user
 
 
 def find_home() -> Home:
-    """Return RNNLM_HOME, or else the nearest `.rnnlm/` in this folder or its parents, or else a new `.rnnlm/` here.
+    """Return the rnnlm home, which is RNNLM_HOME or a folder `.rnnlm/`.
 
-    An existing `.rnnlm/` is used only if no other user can write to it.
+    If the environment variable RNNLM_HOME is not set, this is the nearest `.rnnlm/` in this folder or its parents, or
+    else a new one in this folder. An existing `.rnnlm/` is used only if no other user can write to it.
     """
     named = os.environ.get("RNNLM_HOME")
     if named:
@@ -150,7 +156,7 @@ def find_home() -> Home:
         problem = why_untrusted(found)
         if problem is None:
             return checked_home(found)
-        # Files of a home are loaded, so anyone who can write to the home could run code as this user.
+        # Files of the rnnlm home are loaded, so anyone who can write to it could run code as this user.
         message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
@@ -159,11 +165,12 @@ def find_home() -> Home:
 
 
 def checked_home(root: Path) -> Home:
-    """Return the home.
+    """Return the rnnlm home with this root.
 
-    Raise HomeError if its path has characters with which a database would lie outside of the home.
+    Raise HomeError if the path has characters with which a database would lie outside of the home.
     """
-    # DuckDB and SQLite's addresses interpret `?` as the beginning of options, and DuckDB a backslash as a slash.
+    # In the addresses of databases, DuckDB and SQLite interpret `?` as the beginning of options, and DuckDB interprets
+    # a backslash as a slash.
     if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
             f"{ascii(str(root))}: the path of a home must not contain `?`, backslashes or control characters:\n"
@@ -173,7 +180,7 @@ def checked_home(root: Path) -> Home:
 
 
 def why_untrusted(folder: Path) -> str | None:
-    """Return the reason why another user could have written to the folder, or None."""
+    """Return the reason why another user could have written to the folder, or None if no other user could."""
     found = folder.stat()
     if found.st_uid != os.getuid():
         return "another user owns it"
@@ -215,7 +222,7 @@ def read_json(path: Path) -> Any:
 
 
 def size_of(path: Path | None) -> int:
-    """Return the number of bytes of a file, or of all files in a folder, or 0 if it is missing."""
+    """Return the number of bytes of a file, or of all files in a folder. Return 0 if it is missing."""
     if path is None:
         return 0
     if path.is_file():
@@ -271,7 +278,7 @@ def partial_beginning(final: Path) -> str:
 
 
 def remove_partials(final: Path) -> None:
-    """Remove what killed writers of `final` have left. The caller must hold the lock of the writers."""
+    """Remove the files that killed writers of `final` have left. The caller must hold the lock of the writers."""
     for leftover in final.parent.glob(f"{glob.escape(partial_beginning(final))}*"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 

@@ -1,4 +1,4 @@
-"""Results that are a single JSON value. They are computed once for each key, and stored with a digest of their own."""
+"""Results that are a single JSON value. They are computed once for each key, and stored with a digest of the value."""
 
 import json
 import logging
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 def write_json_once(
     home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
 ) -> tuple[Any, bool]:
-    """Return a JSON result, and whether it existed. If not, it is built and stored at `path`.
+    """Return a JSON result, and whether it existed. If not, it is computed by `build` and stored at `path`.
 
-    `key` is the digest of everything that the result depends on. A digest of the result itself is stored with it, so
-    that an edited or damaged file is replaced.
+    `key` is the digest of everything that the result depends on. A digest of the result is stored, too, so that an
+    edited or damaged file is replaced.
     """
     with home.lock(f"{path.parent.name}-{path.name}"):
         stored = None if force else read_json(path)
@@ -25,7 +25,7 @@ def write_json_once(
             if is_intact(stored):
                 return stored["value"], True
             logger.warning("%s: differs from its sha256; it is made again", path)
-        value = json.loads(json.dumps(build()))  # The value is returned as it will be read later.
+        value = json.loads(json.dumps(build()))  # Convert the value to the form in which it will be read later.
         write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})
         return value, False
 
@@ -35,6 +35,6 @@ def is_intact(stored: dict[str, Any]) -> bool:
 
 
 def read_stored_json(path: Path) -> Any:
-    """Return the value that write_json_once stored under any key, or None if there is none or it is damaged."""
+    """Return the value that write_json_once stored under any key, or None if the file is missing or damaged."""
     stored = read_json(path)
     return stored.get("value") if isinstance(stored, dict) and is_intact(stored) else None

@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def package_file(name: str) -> Path:
-    """Return the path of `sql`, `presets` or `prefect.yaml` in a wheel or in a checkout.
+    """Return the path of a file or folder such as `sql`, `presets` or `prefect.yaml` in a wheel or in a checkout.
 
-    Raise FileNotFoundError if it is in neither.
+    Raise FileNotFoundError if neither contains it.
     """
     for folder in (PACKAGE, PACKAGE.parent):
         if (folder / name).exists():

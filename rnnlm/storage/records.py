@@ -1,4 +1,4 @@
-"""Frozen records that are passed between the stages up to training. They contain paths, digests and numbers only."""
+"""Frozen records that the stages up to training pass on. They contain only paths, digests and numbers."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -15,10 +15,10 @@ class Record(BaseModel):
 
 
 class StageRecord(Record):
-    """The fields that every stage reports."""
+    """The fields that the records of all stages have."""
 
     skipped: bool = False  # True if the stage found its output and verified it.
-    seconds: float = 0.0  # The wall time of the stage, even if it was skipped.
+    seconds: float = 0.0  # The wall time of the stage in seconds, even if the stage was skipped.
 
 
 class LeftOut(Record):
@@ -32,7 +32,8 @@ class LeftOut(Record):
 class TrainingSample(Record):
     """The part of the training documents that is used; see corpora/training_sample.py."""
 
-    below: str  # The first 8 bytes of each document's sha256, in hexadecimal, are below this value.
+    # The upper bound of the sample. The first 8 bytes of each sampled document's sha256, in hexadecimal, are below it.
+    below: str
     byte_count: int
 
 
@@ -42,17 +43,18 @@ class CorpusRecord(StageRecord):
     name: str
     digest: str  # The sha256 of the text's bytes in hexadecimal.
     folder: Path
-    files: dict[str, str]  # The names of files inside the folder, by "text" or the name of a split.
-    shares: tuple[float, float]  # The fractions of documents for the splits valid and test, if they are not in `files`.
-    # The largest number of lines of a document. None stands for DOCUMENT_LINES of rnnlm/corpora/splits.py.
+    files: dict[str, str]  # The names of the files inside the folder. The keys are "text" or the names of splits.
+    # The fractions of documents for the splits valid and test, if the source does not provide these splits.
+    shares: tuple[float, float]
+    # The largest number of lines of a document. None means DOCUMENT_LINES of rnnlm/corpora/splits.py.
     document_lines: int | None = None
-    sample: TrainingSample | None = None  # If it is None, all training documents are used.
+    sample: TrainingSample | None = None  # The sample of the training documents, or None if all of them are used.
     corpus_bytes: int
     before: str = ""  # The digest of the previous corpus of this source, or "" if there is none.
     # The number of files, archive members and table rows in "text" or in each split.
     source_counts: dict[str, int] = {}
-    source: str  # Passwords and signatures are redacted.
-    freshness: str = ""  # Since when a remote text has not changed, or a note that its server was unavailable.
+    source: str  # The source, in which passwords and signatures are redacted.
+    freshness: str = ""  # The time since when a remote text has not changed, or a note that its server was unavailable.
     licence: str = ""
     left_out: tuple[LeftOut, ...] = ()  # The files of the source that were not read.
 
@@ -76,7 +78,7 @@ class CorpusRecord(StageRecord):
 
 class TokenizerRecord(StageRecord):
     digest: str
-    folder: Path  # transformers.AutoTokenizer can load this folder.
+    folder: Path  # The folder of the tokenizer, which transformers.AutoTokenizer can load.
     kind: str
     vocabulary_size: int
 
@@ -89,14 +91,15 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
-    long_lines: Literal["continue", "truncate"] = "continue"  # See sequences/truncation.py.
+    # What was done with long lines; see sequences/truncation.py.
+    long_lines: Literal["continue", "truncate"] = "continue"
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
-    sequence_counts: dict[Split, int]  # The number of stored rows.
+    sequence_counts: dict[Split, int]  # The number of stored rows of each split.
 
     @property
     def scored_as_text(self) -> bool:
-        """True if the loss of the stored rows equals that of the text as scored line by line by document_losses()."""
+        """True if document_losses() computes the same loss for the text, line by line, as for the stored rows."""
         return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
@@ -114,12 +117,12 @@ class DatasetRecord(StageRecord):
 
 
 class StartedFrom(Record):
-    """The registered version whose weights a run started from."""
+    """The registered version with whose weights the training of a run started."""
 
     name: str
     version: int
     model_sha256: str  # The sha256 of the weights.
-    token_rows_kept: int  # The number of tokens in the new vocabulary that the version also has.
+    token_rows_kept: int  # The number of tokens in the new vocabulary that the version's vocabulary also contains.
     token_rows: int  # The number of tokens in the new vocabulary.
 
     def __str__(self) -> str:
@@ -130,7 +133,7 @@ class StartedFrom(Record):
 class ProcessChange(Record):
     """A change of the number of processes when a run was resumed.
 
-    The result is equal up to rounding, not bit by bit.
+    After such a change the result equals that of an unchanged run up to rounding, not bit by bit.
     """
 
     step: int  # The number of optimizer steps before the change.
@@ -141,7 +144,7 @@ class EnsembleMember(Record):
     """A run whose network is part of an ensemble."""
 
     run_id: str
-    shape: str  # A text such as `Elman network, 1 × 400, tanh`.
+    shape: str  # A description of the network, such as `Elman network, 1 × 400, tanh`.
     share: float
     validation_perplexity: float  # The perplexity of this network alone.
     test_perplexity: float
@@ -153,14 +156,17 @@ class RunRecord(StageRecord):
     run_id: str
     folder: Path
     dataset_id: str
-    mlflow_run_id: str | None  # It is None if MLflow was unavailable when training began.
+    mlflow_run_id: str | None  # The id of the MLflow run, or None if MLflow was unavailable when training began.
     trained_tokens: int
     best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
-    temperature: float = 1.0  # The temperature by which the logits are divided. It is already part of the weights.
-    counting_seconds: float | None = None  # It is None if the network is not mixed with an n-gram model.
-    started_from: StartedFrom | None = None  # It is None if the initial weights were random.
+    # The temperature by which the logits are divided. The weights already contain this division.
+    temperature: float = 1.0
+    # The seconds that counting n-grams took, or None if the network is not mixed with an n-gram model.
+    counting_seconds: float | None = None
+    # The model from which training started, or None if the initial weights were random.
+    started_from: StartedFrom | None = None
     process_changes: tuple[ProcessChange, ...] = ()  # The changes in the order of their steps.
-    members: tuple[EnsembleMember, ...] = ()  # The members of an ensemble. It is empty for a single network.
+    members: tuple[EnsembleMember, ...] = ()  # The members of an ensemble. The tuple is empty for a single network.
 
     @property
     def model_folder(self) -> Path:
@@ -176,9 +182,12 @@ class Sample(Record):
 
 
 class NightEvent(Record):
-    """An event that people want to be notified of. It becomes a Prefect event, to which automations react."""
+    """An event of a nightly run that people want to be notified of.
 
-    name: str  # The form is rnnlm.SUBJECT.WHAT_HAPPENED.
+    It becomes a Prefect event, to which automations react.
+    """
+
+    name: str  # The name in the form rnnlm.SUBJECT.WHAT_HAPPENED.
     resource_id: str
     resource_name: str
     message: str  # One or two sentences for people.

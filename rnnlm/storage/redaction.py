@@ -9,9 +9,9 @@ VALUE = re.compile(r"=[^&;#]*")
 
 
 def redacted(text: str) -> str:
-    """Return the text with credentials, query values and fragments of all URLs replaced by `***`.
+    """Return the text with the credentials, query values and fragments of all URLs replaced by `***`.
 
-    All query values are hidden, because any of them may be a signature. Their names are kept.
+    All query values are hidden, because any of them may be a signature. The names of query parameters are kept.
     """
     return ADDRESS.sub(lambda match: redacted_address(match[0]), text)
 

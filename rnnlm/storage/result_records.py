@@ -13,11 +13,12 @@ from rnnlm.storage.records import (
     TokenizerRecord,
 )
 
-Alias = Literal["champion", "challenger"]  # The alias of a registered version.
+# The alias of a registered version. The champion is in use; a challenger was not promoted.
+Alias = Literal["champion", "challenger"]
 
 
 class PartScore(Record):
-    """The score of one part of a model, alone, on a whole split."""
+    """The score of one part of a model on a whole split, without the other part."""
 
     perplexity: float
     bits_per_byte: float
@@ -27,14 +28,14 @@ class CountsScore(PartScore):
     """The score of a Kneser-Ney model of the training text."""
 
     order: int  # The number of tokens in the longest n-gram, including the predicted one.
-    seconds: float | None  # The time of counting the training text, or None if it is unknown.
+    seconds: float | None  # The seconds that counting the training text took, or None if they are unknown.
 
 
 class SplitScore(Record):
     """The score of a model on a whole split, with two baselines for the same tokens.
 
-    For a network mixed with an n-gram model, perplexity and bits per byte are those of the mixture, which is also
-    registered.
+    If a network is mixed with an n-gram model, perplexity and bits per byte are those of the mixture, which is the
+    model that is registered.
     """
 
     split: str
@@ -46,13 +47,15 @@ class SplitScore(Record):
     unknown_rate: float  # The fraction of the predicted tokens that are unknown words.
     uniform_perplexity: float
     unigram_perplexity: float
-    # The fraction of the bytes in lines that also occur in the training text. None means unknown.
+    # The fraction of the bytes in lines that also occur in the training text, or None if it is unknown.
     seen_share: float | None = None
-    # The number of rows at the beginning of the split whose perplexity is reported in addition.
+    # The number of rows at the beginning of the split whose perplexity is also reported separately.
     first_rows: int | None = None
     first_rows_perplexity: float | None = None
-    network: PartScore | None = None  # The network of a mixture. It is None if the model is a network alone.
-    # The n-gram model of the mixture or for comparison. It is None for the training split.
+    # The score of the network in a mixture. It is None if the model is a network without an n-gram model.
+    network: PartScore | None = None
+    # The score of the n-gram model, which is part of the mixture or only compared with it. It is None for the training
+    # split.
     counts: CountsScore | None = None
 
 
@@ -65,29 +68,29 @@ class SamplesRecord(StageRecord):
 
 
 class Evidence(Record):
-    """The losses of a candidate and an earlier version on the same lines; see rnnlm/evaluation/paired."""
+    """The evidence of comparing a candidate with an earlier version on the same lines; see evaluation/paired."""
 
     documents: int  # The number of validation documents that neither model was trained on.
-    # The number of lines of these documents that are compared. In versions of rnnlm 0.3 or older it is None, which
-    # means all.
+    # The number of lines of these documents that are compared. It is None in versions of rnnlm 0.3 or older, which
+    # compared all lines.
     lines: int | None = None
     blocks: bool = False  # True if the units are runs of lines, because there are few documents.
-    # The number of units that the bootstrap draws. These are documents or runs of lines, or at most 10,000 groups of
-    # them.
+    # The number of units that the bootstrap draws. Units are documents, runs of lines, or at most 10,000 groups of
+    # neighbouring ones.
     units: int
     byte_count: int  # The number of bytes of all lines that are compared.
     candidate_nats_per_byte: float
     champion_nats_per_byte: float
     # The loss of the candidate minus that of the champion in nats per byte. It is negative if the candidate is better.
     difference: float
-    lower: float  # One-sided bounds, each with the probability `confidence`.
+    lower: float  # The one-sided bounds of the difference, each of which holds with the probability `confidence`.
     upper: float
-    confidence: float  # See rnnlm/evaluation/paired/bootstrap.py.
+    confidence: float  # The confidence of each bound; see rnnlm/evaluation/paired/bootstrap.py.
     resamples: int
     comparison: int = 1  # The number of candidates that this champion has been compared with, including this one.
 
     def relative(self, nats_per_byte: float) -> float:
-        """Return a difference in nats per byte divided by the loss of the earlier version, or 0 if that loss is 0."""
+        """Return a difference in nats per byte divided by the loss of the earlier version, or 0 if this loss is 0."""
         return nats_per_byte / self.champion_nats_per_byte if self.champion_nats_per_byte else 0.0
 
 
@@ -101,23 +104,24 @@ class ListedVersion(Record):
     test_perplexity: float | None = None
     bits_per_byte: float | None  # The bits per byte of the test split.
     dataset_id: str
-    created: str  # The time in ISO 8601, UTC.
+    created: str  # The time of the registration in ISO 8601, UTC.
 
 
 class MeanScore(Record):
     """The scores of one model on one split over several runs."""
 
     split: str
-    model: str  # The model as in SplitScore. The networks of mixtures have scores of their own.
+    model: str  # The model as in SplitScore. The network of a mixture has a score of its own.
     perplexities: tuple[float, ...]  # The perplexities in the order of the runs.
     mean_perplexity: float
     deviation: float  # The standard deviation of the perplexities.
-    margin: float  # Half of the confidence interval of their mean; see rnnlm/evaluation/seed_scores.py.
+    # Half of the width of the confidence interval of the mean perplexity; see rnnlm/evaluation/seed_scores.py.
+    margin: float
     mean_bits_per_byte: float
 
 
 class SeedScores(Record):
-    """The scores of runs that differ only in their seed. The first one is registered."""
+    """The scores of runs that differ only in their seed. The model of the first run is registered."""
 
     run_ids: tuple[str, ...]
     scores: tuple[MeanScore, ...]  # For each split, the scores of the network and, if there is one, of the mixture.
@@ -128,21 +132,25 @@ class RegisteredVersion(StageRecord):
     version: int
     alias: Alias
     reason: str
-    uri: str  # The form is models:/NAME@ALIAS.
-    evidence: Evidence | None = None  # It is None without a champion, or without lines to compare on.
-    own_evidence: Evidence | None = None  # The evidence on those lines that the champion itself had held out.
+    uri: str  # The address of the version in the form models:/NAME@ALIAS.
+    # The evidence of the comparison with the champion. It is None without a champion, or without lines to compare on.
+    evidence: Evidence | None = None
+    own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
     kept: int = 0  # For how many runs in a row the champion was kept, including this one.
-    kept_since: str = ""  # The time of the first of these runs in ISO 8601, UTC.
-    created: str = ""  # The time in ISO 8601, UTC.
+    kept_since: str = ""  # The time of the first of the runs in which the champion was kept, in ISO 8601, UTC.
+    created: str = ""  # The time of the registration in ISO 8601, UTC.
     repaired: bool = False  # True if damaged files of an earlier registration were written again.
-    url: str = ""  # The address of its page in MLflow.
-    before: ListedVersion | None = None  # The version registered before this one, or None if this is the first.
-    # For a challenger the present champion, for a champion the version that it replaced.
+    url: str = ""  # The address of the version's page in MLflow.
+    before: ListedVersion | None = None  # The version registered before this one, or None if this is the first version.
+    # The present champion if this version is a challenger. If it is the champion, the version that it replaced.
     rival: ListedVersion | None = None
 
 
 class LoggedRecord(Record):
-    """The addresses of the pages of a run and of all runs in MLflow, or None if unavailable, and the loss plots."""
+    """The addresses in MLflow of the page of a run and of the page of all runs, and the plots of the loss.
+
+    An address is None if it is unavailable.
+    """
 
     run_url: str | None
     run_list_url: str | None = None
@@ -157,7 +165,7 @@ class PreparedRecord(Record):
     corpus: CorpusRecord
     tokenizer: TokenizerRecord
     dataset: DatasetRecord
-    score_warnings: tuple[str, ...] = ()  # Warnings of copied text, which makes the scores misleading.
+    score_warnings: tuple[str, ...] = ()  # Warnings that held-out text is copied, which makes the scores misleading.
 
 
 class TrainedRecord(Record):
@@ -168,7 +176,7 @@ class TrainedRecord(Record):
     samples: SamplesRecord
     registered: RegisteredVersion
     logged: LoggedRecord = LoggedRecord(run_url=None, loss_curve=None)
-    seeds: SeedScores | None = None  # It is None if there is only one run.
+    seeds: SeedScores | None = None  # The scores of all runs, or None if there is only one run.
 
     @property
     def stages(self) -> dict[str, StageRecord]:
@@ -182,7 +190,7 @@ class TrainedRecord(Record):
 
     @property
     def is_unchanged(self) -> bool:
-        """True if every stage was skipped, because text, settings and program are those of an earlier run."""
+        """True if every stage was skipped, because an earlier run had the same text, settings and program."""
         return all(stage.skipped for stage in self.stages.values())
 
     @property

@@ -1,8 +1,8 @@
 """Shared storage, such as S3. Finished folders are copied there, and fetched from there by other machines.
 
-RNNLM_STORAGE contains its address, which is s3://bucket/prefix or any other address of pyarrow.fs. Credentials, region
-and endpoint are configured as for the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). If the variable is not set,
-nothing is copied.
+The environment variable RNNLM_STORAGE contains its address, which is s3://bucket/prefix or any other address of
+pyarrow.fs. Credentials, region and endpoint are configured as for the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
+…). If RNNLM_STORAGE is not set, nothing is copied.
 
 A folder has the same name in the storage as in the rnnlm home. Its COMPLETE marker is written last. A folder without a
 marker is unfinished, and is written again. The files are in a subfolder that is named by the digest of the marker, so
@@ -34,7 +34,10 @@ LOCAL = fs.LocalFileSystem()
 
 
 class Storage:
-    """Folders below an address. `name` is the path of a folder in an rnnlm home, such as datasets/0123456789abcdef."""
+    """The folders below an address of the shared storage.
+
+    In the methods, `name` is the path of a folder in an rnnlm home, such as datasets/0123456789abcdef.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = redacted(address)
@@ -57,7 +60,7 @@ class Storage:
         try:
             files = read_marker(folder)
         except ValueError:
-            return True  # The caller verifies the folder, and reports the damage.
+            return True  # The caller verifies the folder, and then finds the damage.
         for file in files:
             self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
@@ -74,7 +77,10 @@ class Storage:
         return True
 
     def store(self, name: str, folder: Path) -> None:
-        """Copy a complete local folder. Its files may be links that the user created, for instance to a larger disk."""
+        """Copy a complete local folder to the storage.
+
+        The files may be links that the user created, for instance to a larger disk.
+        """
         for file in read_marker(folder):
             self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file, any_links=True))
         self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
@@ -88,8 +94,9 @@ class Storage:
             self.copy(target, path, to_storage=True)
 
     def forget(self, name: str) -> None:
-        """Remove a folder's marker, so that the folder is written again."""
-        with self.errors_explained(), suppress(FileNotFoundError):  # Another machine may have removed it.
+        """Remove a folder's marker from the storage, so that the folder is written again."""
+        # Another machine may already have removed the marker.
+        with self.errors_explained(), suppress(FileNotFoundError):
             self.files.delete_file(f"{self.root}/{name}/{COMPLETE}")
 
     def copy(self, stored: str, local: Path, *, to_storage: bool) -> None:
@@ -123,7 +130,7 @@ def read_marker(folder: Path) -> dict[str, str]:
         raise ValueError(f"{COMPLETE} is not a JSON object")
     for name in digests:
         try:
-            # Links that the user created, for instance to a larger disk, are allowed.
+            # Links are allowed if the user created them, for instance to a larger disk.
             inside(folder, name, any_links=True)
         except UnsafeNameError as error:
             raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
@@ -131,12 +138,12 @@ def read_marker(folder: Path) -> dict[str, str]:
 
 
 def is_compiled(name: str) -> bool:
-    """Return True for compiled modules, which Python writes next to a module that it imports."""
+    """Return True for the name of a compiled module, which Python writes next to a module that it imports."""
     return name.endswith(".pyc") or "__pycache__/" in name
 
 
 def files_of(name: str, folder: Path) -> str:
-    """Return the path of a local folder's files in the storage."""
+    """Return the path in the shared storage for the files of a local folder."""
     return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 
@@ -146,12 +153,12 @@ def storage_at(address: str) -> Storage:
 
 
 def find_storage() -> Storage | None:
-    """Return the storage of RNNLM_STORAGE, or None if it is not set. Raise HomeError if it cannot be reached."""
+    """Return the shared storage of RNNLM_STORAGE, or None if it is not set. Raise HomeError if it cannot be reached."""
     address = os.environ.get(VARIABLE)
     return storage_at(address) if address else None
 
 
 def place_in_storage(folder: Path) -> str | None:
-    """Return the name of a home's folder in the storage, or None if folders of this kind are not stored."""
+    """Return the name of a folder of the rnnlm home in the shared storage, or None if it is not stored there."""
     kind = folder.parent.name
     return f"{kind}/{folder.name}" if kind in STORED_FOLDERS else None

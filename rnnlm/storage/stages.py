@@ -18,8 +18,9 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
-# A stage's version is part of the key of its output. It must be increased when the same input gives another output.
-# Existing output is then created again. The versions of libraries on which a stage depends are another part of the key.
+# The version of each stage, which is part of the key of the stage's output. It must be increased when the same input
+# gives another output, so that existing output is created again. The versions of libraries on which a stage depends are
+# another part of the key.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -36,9 +37,10 @@ STAGE_VERSIONS = {
     "ngram": 1,
     "scoring": 5,
     "reference-scores": 2,
-    "bundle": 6,  # This is the bundle of a registered model.
+    "bundle": 6,  # The bundle of a registered model.
 }
-# File systems may have time stamps this coarse. A change after this time is visible in the time stamp.
+# The resolution of time stamps in the coarsest file systems. A change is visible in the time stamp if it happens at
+# least this long after the previous one.
 SETTLED_NANOSECONDS = 2_000_000_000
 P = ParamSpec("P")
 Stamp = list[Any]  # The sha256 of a file, followed by its size, modification time and change time when it was hashed.
@@ -46,7 +48,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorate a stage. Its time is measured, its end is logged in one line, and a full disk is explained."""
+    """Decorate a stage, so that its time is measured, its end is logged in one line, and a full disk is explained."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -79,8 +81,8 @@ def write_once(
 ) -> bool:
     """Create the content-addressed folder `final` by `build(partial)`, unless its verified content exists.
 
-    Return True if it existed. Processes that need the same folder wait for each other. A damaged folder, or one that is
-    to be replaced, is kept until its replacement is complete.
+    Return True if it existed. Processes that need the same folder wait for each other. A folder that is damaged or is
+    to be replaced is kept until its replacement is complete.
 
     `pieces` is a folder with finished parts of the work, from which the next run resumes if this one fails. It is
     removed when `final` is complete. If `force` is true, it is also removed before `build`.
@@ -126,14 +128,20 @@ def remove_pieces(pieces: Path | None) -> None:
 
 
 def copy_to_storage(final: Path) -> None:
-    """Copy a finished folder of the home to the storage, if there is one that does not contain the folder."""
+    """Copy a finished folder of the rnnlm home to the shared storage, unless it is already there.
+
+    Without a shared storage, nothing happens.
+    """
     storage, place = find_storage(), place_in_storage(final)
     if storage and place and not storage.holds(place):
         storage.store(place, final)
 
 
 def fetch_folder(final: Path) -> None:
-    """Copy the folder `final` from the storage, if the home does not contain it. The caller must hold the lock."""
+    """Copy the folder `final` from the shared storage, if the rnnlm home does not contain it.
+
+    The caller must hold the lock of the folder.
+    """
     move_back(final)
     if final.exists():
         return
@@ -147,7 +155,7 @@ def fetch_folder(final: Path) -> None:
 
 
 def copy_from_storage(final: Path, partial: Path) -> bool:
-    """Copy the folder `final` of a home from the storage to `partial`, an empty folder.
+    """Copy the folder `final` of an rnnlm home from the shared storage to `partial`, an empty folder.
 
     Return False if it is not stored.
     """
@@ -184,7 +192,7 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def is_ours(path: Path) -> bool:
-    """Return True unless the file is a compiled module of Python."""
+    """Return True if rnnlm wrote the file, which means that it is not a compiled module of Python."""
     return path.is_file() and not is_compiled(str(path))
 
 
@@ -204,7 +212,7 @@ def has_digest(path: Path, digest: str) -> bool:
 def find_damage(
     folder: Path, apart_from: Collection[str] = (), matches: Callable[[Path, str], bool] = has_digest
 ) -> str | None:
-    """Return a description of a finished folder's damage, or None if every file has the digest in its marker.
+    """Return a description of a finished folder's damage, or None if every file has the digest in the marker.
 
     Entries in `apart_from` are ignored. Raise HomeError if a file cannot be read, which does not count as damage.
     """
@@ -226,7 +234,7 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Return the damage as find_damage() does, but hash only files whose size or times have changed since then."""
+    """Return the damage as find_damage() does, but hash only files that seem changed since the last call."""
     known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
     verified: dict[str, Stamp] = {}
 
@@ -251,16 +259,17 @@ def stamp_of(file: Path) -> list[int]:
 
 
 def is_settled(stamp: list[int], began: int) -> bool:
-    """Return False if a file was changed less than two seconds before its hashing began. It must not be recorded.
+    """Return False if a file was changed less than two seconds before its hashing began.
 
-    Otherwise, a change just after the hashing might not change the file's time stamp.
+    The stamp of such a file must not be recorded, because a change just after the hashing might not change it.
     """
     return max(stamp[1:]) < began - SETTLED_NANOSECONDS
 
 
 def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
-    """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip them."""
-    with suppress(OSError, HomeError):  # If the home is not writable, all files are hashed each time.
+    """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip these files."""
+    # If the rnnlm home is not writable, nothing is recorded, and all files are hashed each time.
+    with suppress(OSError, HomeError):
         home.make(home.verified)
         write_json(verified_path(home, folder), verified)
 
@@ -270,12 +279,12 @@ def verified_path(home: Home, folder: Path) -> Path:
 
 
 def forget_verified(home: Home) -> None:
-    """Forget which files were hashed, so that each is hashed again even if its size and times have not changed."""
+    """Delete the records of note_verified(), so that each file is hashed again even if it seems unchanged."""
     shutil.rmtree(home.verified, ignore_errors=True)
 
 
 def is_complete(folder: Path) -> bool:
-    """Return True if the folder has a marker, and every file has its digest.
+    """Return True if the folder has a marker, and every file has the digest in the marker.
 
     Raise HomeError if a file cannot be read.
     """
@@ -283,7 +292,10 @@ def is_complete(folder: Path) -> bool:
 
 
 def move_aside(final: Path) -> None:
-    """Rename `final`, if it exists, to make room for its replacement. move_back can undo this until then."""
+    """Rename `final`, if it exists, to make room for its replacement.
+
+    Until the replacement exists, move_back can undo the renaming.
+    """
     if final.exists():
         final.replace(replaced_path(final))
 
@@ -295,5 +307,5 @@ def move_back(final: Path) -> None:
 
 
 def replaced_path(final: Path) -> Path:
-    """Return the path to which move_aside renames a folder. remove_partials removes it."""
+    """Return the path to which move_aside renames a folder. remove_partials removes this path."""
     return final.parent / f".{final.name}.replaced"

@@ -10,7 +10,8 @@ from rnnlm.tokenizers.saved_tokenizer import PRETRAINED_PREFIX
 from rnnlm.tokenizers.subwords import UNREACHABLE
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # The roles are in the order of SPECIAL_TOKENS.
+# The names of the special tokens in transformers, in the order of SPECIAL_TOKENS.
+ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")
 
 
 def load_pretrained(name: str) -> Tokenizer:
@@ -39,11 +40,11 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
     """Return a tokenizer.json with <pad> as id 0, <unk> as 1, <bos> as 2 and <eos> as 3, followed by all other pieces.
 
     `roles` are the tokenizer's own spellings of the four special tokens. A missing spelling, or one with two roles, is
-    replaced by ours. The post-processor is removed, because sequences add <bos> and <eos> themselves.
+    replaced by rnnlm's. The post-processor is removed, because rnnlm adds <bos> and <eos> when it makes sequences.
     """
     special = own_spellings(roles)
     model = saved["model"]
-    # The vocabulary is then a list of [piece, score] in the order of ids.
+    # The vocabulary of a unigram model is a list of [piece, score] in the order of ids.
     is_unigram = isinstance(model["vocab"], list)
     scores: dict[str, float] = dict(model["vocab"]) if is_unigram else {}
     old: dict[str, int] = {piece: id for id, piece in enumerate(scores)} if is_unigram else dict(model["vocab"])
@@ -70,7 +71,7 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
 def own_spellings(roles: list[str | None]) -> list[str]:
     """Return four different spellings of the special tokens, in the order of SPECIAL_TOKENS.
 
-    These are the tokenizer's own spellings if each has a single role, otherwise ours.
+    These are the tokenizer's own spellings if each of them has a single role, otherwise rnnlm's.
     """
     return [
         ours if spelling is None or roles.count(spelling) > 1 else spelling

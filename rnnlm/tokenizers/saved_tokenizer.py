@@ -1,9 +1,9 @@
-"""A reader of saved tokenizers, which accepts only files as rnnlm writes them. Copied into every bundle.
+"""A reader of saved tokenizers, which accepts only files as rnnlm writes them.
 
 The folder may be damaged, or made by somebody else. A malicious tokenizer.json may contain regular expressions that
-never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The effect of our own kinds of tokenizers on
-a text follows from their settings. A pretrained tokenizer may do anything that the library offers, except make texts
-grow without bounds.
+never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The effect of rnnlm's own kinds of tokenizers
+on a text follows from their settings, with which the file is compared. A pretrained tokenizer may do anything that the
+library offers, except make texts grow without bounds. The module is copied into every bundle.
 """
 
 import json
@@ -42,7 +42,7 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # The library raises plain Exception.
+    except Exception as error:  # The library raises plain Exception for all errors.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
@@ -61,7 +61,8 @@ def size_of_model(folder: Path) -> Any:
     """Return the vocabulary size in the model's config.json, or None if the folder has no such file."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    except (OSError, ValueError, RecursionError, AttributeError):  # The reader of the model reports these errors.
+    # A damaged config.json is reported by the reader of the model.
+    except (OSError, ValueError, RecursionError, AttributeError):
         return None
 
 
@@ -93,7 +94,7 @@ def check_components(saved: Any, kind: str, splitting: str, literal: str | None)
 
 
 def is_part(found: Any, expected: Any) -> bool:
-    """Return True if `found` equals `expected`, apart from fields that older versions of the library did not write."""
+    """Return True if `found` equals `expected`, apart from fields that older versions of tokenizers lack."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return bool(found == expected)
     return found.get("type") == expected["type"] and found.items() <= expected.items()

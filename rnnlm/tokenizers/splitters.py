@@ -1,9 +1,7 @@
 """The first step of each kind of tokenizer, which splits a line before the vocabulary is used.
 
-Copied into every bundle.
-
 Training starts with these tokenizers. A tokenizer.json must contain the same splitters when it is read; see
-saved_tokenizer.py.
+saved_tokenizer.py. The module is copied into every bundle.
 """
 
 import re
@@ -12,7 +10,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-WHITE_SPACE = r"[\s\x1c-\x1f]"  # The white space of Python's str.split, in the library's regular expressions.
+# The white space at which Python's str.split splits, as a regular expression of the tokenizers library.
+WHITE_SPACE = r"[\s\x1c-\x1f]"
 PUNCTUATION = r"\w+|[^\w\s]"  # The pattern matches runs of letters and digits, and single punctuation marks.
 # The pattern matches the words of a textbook's tokenizer; all other characters are dropped.
 TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"
@@ -36,7 +35,7 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
         tokenizer.decoder = decoders.Fuse()
     elif kind == "word":
         split_words(tokenizer, splitting, unknown_literal)
-    else:  # These kinds work on bytes.
+    else:  # All other kinds work on bytes.
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
@@ -46,7 +45,8 @@ def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | Non
     """Set how the tokenizer splits a text into words, as named by `splitting`."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
-        # The normalizer is saved in tokenizer.json. It ensures that text never becomes a special token.
+        # These spellings are replaced, so that text never becomes a special token. The normalizer that replaces them is
+        # saved in tokenizer.json.
         never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
         spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
         tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")

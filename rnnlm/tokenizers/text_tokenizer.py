@@ -22,17 +22,18 @@ from .saved_tokenizer import read_tokenizer
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # The special tokens have the same ids in every tokenizer.
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
-# The file has the settings that tokenizer.json lacks: kind, splitting and unknown_literal.
+# The file with the settings that tokenizer.json lacks, which are kind, splitting and unknown_literal.
 SETTINGS_FILE = "rnnlm_tokenizer.json"
-BYTE_KINDS = ("bpe", "unigram")  # These kinds work on bytes.
+BYTE_KINDS = ("bpe", "unigram")  # The kinds of tokenizers that work on bytes.
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
-# The following bits are needed to restore a text from its tokens; see TextTokenizer.restoration_bits. They are chosen
-# such that the probabilities of all texts sum to at most one.
-PLAIN_GAP_BITS = math.log2(256 / 255)  # An expected gap between words.
-PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # No space before the first word or after the last one.
-# One space before the first word or after the last one, as in the Penn Treebank.
+# The following constants are numbers of bits needed to restore a text from its tokens; see
+# TextTokenizer.restoration_bits. They are chosen such that the probabilities of all texts sum to at most one.
+PLAIN_GAP_BITS = math.log2(256 / 255)  # The bits for an expected gap between words.
+# The bits for no space before the first word or after the last one.
+PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)
+# The bits for one space before the first word or after the last one, as in the Penn Treebank.
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)
-LITERAL_BITS = math.log2(6 / 5)  # The bits to mark an `<unk>` as the corpus's own literal rather than an unknown word.
+LITERAL_BITS = math.log2(6 / 5)  # The bits to say that an `<unk>` is the corpus's own literal and not an unknown word.
 # A tokenizer over bytes first splits a line by a pattern (Radford et al. 2019); this is its form for printable ASCII.
 # Encoding the resulting pieces one by one gives the same tokens as encoding the line. Most pieces are a word with the
 # space before it.
@@ -43,7 +44,7 @@ SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
 BYTE_SPACE = "Ġ"  # Tokenizers over bytes spell the space as this character.
 # The largest number of remembered pieces and of characters in each, which need at most 20 MB.
 REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # Half of a character, which UTF-8 cannot encode.
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # Half of a surrogate pair, which UTF-8 cannot encode.
 
 
 class PieceIds(dict[str, bytes]):
@@ -56,7 +57,7 @@ class PieceIds(dict[str, bytes]):
         ids = array("i", self.encode(piece)).tobytes()
         if len(piece) <= LONGEST_REMEMBERED:
             if len(self) >= REMEMBERED_PIECES:
-                self.clear()  # The language of the text may have changed.
+                self.clear()  # The cache is full. It is emptied, because the language of the text may have changed.
             self[piece] = ids
         return ids
 
@@ -88,7 +89,8 @@ class TextTokenizer:
         self.unknown_literal = unknown_literal
         self.splitting = splitting
         self._tokenizer = tokenizer
-        self._tokenizer.encode_special_tokens = True  # Special tokens in text are not recognized.
+        # The spelling of a special token in a text is not recognized as this token.
+        self._tokenizer.encode_special_tokens = True
         self._words: dict[str, int] | None = None
         self._split: Callable[[str], Sequence[str]] | None = split_for_bytes if kind in BYTE_KINDS else None
         if kind == "char" or (kind == "word" and splitting == "whitespace"):
@@ -96,7 +98,8 @@ class TextTokenizer:
             self._words.pop(SPECIAL_TOKENS[UNK], None)
             self._split = str if kind == "char" else str.split
         self._model = tokenizer.model
-        self._pieces = PieceIds(self._ids_of_piece)  # This is several times as fast as the library.
+        # Looking up pieces is several times as fast as calling the library.
+        self._pieces = PieceIds(self._ids_of_piece)
 
     @property
     def vocabulary_size(self) -> int:
@@ -114,7 +117,7 @@ class TextTokenizer:
     def encode_lines(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of many lines, (tokens,) int32, and the lengths of the lines, (lines,) int64.
 
-        The lines must be encodable as UTF-8. segmentation.encoded_lines() returns the same as TokenRows.
+        The lines must be encodable as UTF-8. segmentation.encoded_lines() returns both arrays as TokenRows.
         """
         if self._split is None:
             found = [
@@ -132,7 +135,7 @@ class TextTokenizer:
         """Return the ids of a piece that `_split` returned."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
-        # Using the model alone, without splitting, takes half the time.
+        # The piece is encoded by the library's model without its splitter, which takes half the time.
         if is_plain(piece) and ASCII_PIECE.fullmatch(piece):
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
         return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
@@ -146,7 +149,7 @@ class TextTokenizer:
         return text
 
     def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """Return the text that `ids` add after the text of `before`, including the white space in between."""
+        """Return the text that `ids` add to the text of `before`, including the white space in between."""
         return self.decode([*before, *ids])[len(self.decode(before)) :]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -179,10 +182,10 @@ class TextTokenizer:
 
         An unknown word needs 8 bits for each of its UTF-8 bytes and 8 bits for its end (a single character needs no
         end). A word tokenizer also loses white space and everything that its pattern does not match. Hence each gap
-        between words is encoded as expected or unexpected. One space is expected between words; at the ends of the
-        line, no space or one space. If words are split at punctuation, one more bit tells whether there is a space.
-        Unexpected gaps are spelled out in bytes, with an escape code and an end. This also applies to a blank line
-        without a sequence (blank_is_dropped). Other tokenizers lose nothing.
+        between words is encoded as expected or unexpected. One space is expected between words. At the ends of the
+        line, no space or one space is expected. If words are split at punctuation, one more bit says whether there is a
+        space. Unexpected gaps are spelled out in bytes, with an escape code and an end. This also applies to a blank
+        line without a sequence (blank_is_dropped). Other tokenizers lose nothing.
 
         Args:
             line: The text.
@@ -203,14 +206,14 @@ class TextTokenizer:
         return bits + self.spelling_bits(unknown_count, unknown_words)
 
     def spelling_bits(self, unknown_count: int, unknown_words: Sequence[str]) -> float:
-        """Return the bits of restoration_bits that are due to `<unk>`."""
+        """Return the part of restoration_bits() that is needed for `<unk>` tokens."""
         literals = unknown_count - len(unknown_words)
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """Yield each unexpected gap between tokens, and whether it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # Most lines have no unexpected gap.
+            return  # This is the case for most lines.
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):

@@ -1,4 +1,4 @@
-"""The tokenizer stage: train a tokenizer on the training split or load a pretrained one, then save it."""
+"""The tokenizer stage, which trains a tokenizer on the training split or loads a pretrained one, and saves it."""
 
 import json
 import math
@@ -23,8 +23,9 @@ from rnnlm.tokenizers.word_counts import count_corpus
 
 SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
 SMALLEST_DEFAULT_VOCABULARY, LARGEST_DEFAULT_VOCABULARY = 512, 8_000
-SUBWORDS_OF_ONE_BYTE = 4.0  # The number of subwords is this factor times the square root of the text's bytes.
-PIECE_BYTES = 256 << 10  # Subwords of a large corpus are trained on excerpts of this size from many places.
+# The default vocabulary size of subwords is this factor times the square root of the text's bytes.
+SUBWORDS_OF_ONE_BYTE = 4.0
+PIECE_BYTES = 256 << 10  # The size of the excerpts, from many places of a large corpus, on which subwords are trained.
 
 
 @stage("tokenizer")
@@ -36,9 +37,10 @@ def train_tokenizer(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> TokenizerRecord:
-    """Train a tokenizer, or find it under home.tokenizers. Its name is the digest of everything that it depends on.
+    """Train a tokenizer, unless it exists under home.tokenizers.
 
-    A pretrained tokenizer depends only on its content, not on where it was loaded from.
+    The name of its folder is the digest of everything that it depends on. A pretrained tokenizer depends only on its
+    content, not on where it was loaded from.
     """
     config = with_vocabulary_size(config, text_bytes(corpus))
     pretrained: Tokenizer | None = None
@@ -103,12 +105,12 @@ def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
-    """Write the files for AutoTokenizer, and SETTINGS_FILE."""
+    """Write the tokenizer's files for AutoTokenizer, and SETTINGS_FILE."""
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
     # This post-processor is used only by callers that request special tokens, such as the pipelines of transformers.
-    # They then begin as our own generation does.
+    # Their texts then begin with <bos>, as in rnnlm's own generation.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )

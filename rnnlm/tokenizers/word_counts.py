@@ -1,6 +1,6 @@
 """Counts of the words, or characters, in a corpus's training documents.
 
-Each byte range is counted, then all are added.
+The words of each byte range are counted separately, then the counts are added.
 """
 
 import logging
@@ -19,16 +19,17 @@ from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.splitters import untrained
 
 logger = logging.getLogger(__name__)
-MAXIMUM_DISTINCT = 2_000_000  # This number of distinct words needs about 250 MB.
+MAXIMUM_DISTINCT = 2_000_000  # The largest number of distinct words in memory, which need about 250 MB.
 SMALLEST_RANGE_BYTES = 16 << 20
-COUNTED_BYTES_A_PROCESS = 128 << 20  # A process starts in 5 to 10 s and counts about 8 MB per second.
+# The number of bytes for each process. A process needs 5 to 10 s to start, and counts about 8 MB per second.
+COUNTED_BYTES_A_PROCESS = 128 << 20
 MOST_RANGES = 1000
 
 
 class WordCounts:
-    """Counts in bounded memory. Beyond MAXIMUM_DISTINCT distinct words, the rarest ones are dropped.
+    """Counts of words in bounded memory. Beyond MAXIMUM_DISTINCT distinct words, the rarest ones are dropped.
 
-    This is lossy counting (Manku and Motwani 2002). Counts are too low by at most the final value of the floor.
+    This is lossy counting (Manku and Motwani 2002). A count is too low by at most the final value of `floor`.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class WordCounts:
         self.floor = 0
 
     def add(self, words: Iterable[str] | Mapping[str, int]) -> None:
-        """Count words, or add counts to the present ones."""
+        """Count words, or add the given counts to the present ones."""
         self.counts.update(words)
         while len(self.counts) > MAXIMUM_DISTINCT:
             self.floor += 1

@@ -1,6 +1,6 @@
 """The MLflow run of each comparison made by `rnnlm compare` or `rnnlm probe`, with its settings, results and files.
 
-A failure of MLflow only causes a warning, as in all tracking, because the rnnlm home contains all results anyway.
+A failure of MLflow only causes a warning, because the rnnlm home contains all results anyway.
 """
 
 import math
@@ -35,10 +35,11 @@ class ComparisonRun:
 
 
 def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun) -> str | None:
-    """Log to the newest MLflow run with the key, or to a new run if it is finished. Return the address of the run.
+    """Log a comparison to its MLflow run, and return the address of this run.
 
-    Sending is idempotent, because the time stamps are those of the results. It may therefore be repeated after a kill.
-    If MLflow is unavailable, the result is None.
+    This is the newest run with the comparison's key. If there is none, or if `reuse` is false, it is a new run. Nothing
+    is logged to a finished run. Sending is idempotent, because the time stamps are those of the results. It may
+    therefore be repeated after a kill. If MLflow is unavailable, the result is None.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:
@@ -50,7 +51,7 @@ def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun
         tags = {tag: value, **comparison.tags}
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=comparison.name)
         if run.info.status != "FINISHED":
-            measured = round(comparison.figures.stat().st_mtime * 1000)  # The time is given in milliseconds.
+            measured = round(comparison.figures.stat().st_mtime * 1000)  # The time of the measurements in milliseconds.
             params = [Param(setting, as_text(value)) for setting, value in comparison.settings.items()]
             metrics = [
                 Metric(metric, value, measured, step)

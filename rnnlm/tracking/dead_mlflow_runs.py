@@ -1,4 +1,4 @@
-"""The end of MLflow runs whose training was killed. MLflow would show them as RUNNING forever."""
+"""A function that ends the MLflow runs of killed trainings, which MLflow would otherwise show as RUNNING forever."""
 
 import logging
 
@@ -11,9 +11,10 @@ logger = logging.getLogger(__name__)
 
 
 def end_dead_mlflow_runs(home: Home) -> int:
-    """End the MLflow runs of this home's trainings as KILLED if their process no longer exists. Return their number.
+    """End the MLflow runs of killed trainings as KILLED, and return their number.
 
-    A training that is resumed later continues its MLflow run.
+    These are RUNNING runs of this rnnlm home whose process no longer exists. A training that is resumed later continues
+    its MLflow run.
     """
     if is_empty(home) or not home.runs.exists():
         return 0
@@ -25,8 +26,8 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = read_json(folder / TRACKING) or {}
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # If a run has no folder, it came from a backup or its folder was removed, because no other home uses this
-            # store.
+            # No other home uses this store. If a run has no folder, the store came from a backup, or the folder was
+            # removed.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")

@@ -9,7 +9,7 @@ from rnnlm.training.history import read_series
 
 
 def smoothed(values: list[float]) -> list[float]:
-    """Return the exponential moving average with bias correction. The first value is unchanged."""
+    """Return the exponential moving average of the values with bias correction. The first value is unchanged."""
     import pandas
 
     average: list[float] = pandas.Series(values, dtype=float).ewm(alpha=0.1).mean().tolist()
@@ -35,7 +35,7 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
 
 
 def plot_small_loss_curve(history: Path, picture: Path) -> None:
-    """Write a PNG of about 20 kB with the losses only."""
+    """Write a PNG of about 20 kB with the losses, without the learning rate."""
     figure, (loss,) = new_figure((6.4, 2.6))
     draw_losses(loss, history, raw=False)
     loss.set_ylabel("nats per token")
@@ -65,5 +65,5 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label=label)
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    # The legend is placed above the panel, because a curve would cross it inside of the panel.
+    # The legend is placed above the panel, because inside the panel a curve would cross it.
     loss.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0, ncols=2)

@@ -1,4 +1,4 @@
-"""The login of the home's MLflow server (mlflow_app.py), which has a single account with all permissions."""
+"""The login of the MLflow server of an rnnlm home (mlflow_app.py). It has a single account with all permissions."""
 
 import os
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
-    """Return the run's address on the tracking server, or in `mlflow ui` for the home's SQLite file.
+    """Return the run's address on the tracking server, or in `mlflow ui` for the SQLite file of the rnnlm home.
 
     Return None if MLflow has no such run or is unavailable.
     """
@@ -45,11 +45,11 @@ def version_address(home: Home, name: str, version: int) -> str:
 
 
 def ui_address(home: Home) -> str:
-    """Return RNNLM_MLFLOW_UI_URL if set, otherwise the address of the tracking server or of `mlflow ui`.
+    """Return the environment variable RNNLM_MLFLOW_UI_URL, or the address of the tracking server or of `mlflow ui`.
 
-    `mlflow ui` reads its host and port from the same two environment variables.
+    `mlflow ui` itself reads its host and port from the same environment variables as this function.
     """
-    # Workers may reach the server by a name that browsers cannot resolve.
+    # The variable is needed if workers reach the server by a name that browsers cannot resolve.
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
         return address.rstrip("/")
     uri = tracking_uri(home)

@@ -1,6 +1,6 @@
 """MLflow's server with a login, as the app `rnnlm` of `mlflow server --app-name`, which pyproject.toml registers.
 
-MLflow's own app `basic-auth` reads a whole request into memory before it checks the login.
+MLflow's own app `basic-auth` is not used, because it reads a whole request into memory before it checks the login.
 """
 
 import os
@@ -11,12 +11,12 @@ from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# MLflow reads files of artifacts in small blocks, so they may be as large as models.
+# The paths of artifact files. MLflow reads their requests in small blocks, so they may be as large as models.
 STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("api", "ajax-api"))
 
 
 def create_app() -> "ASGIApp":
-    """Return the application with MLflow's API and pages for the account of mlflow_accounts.login_variables()."""
+    """Return an application with MLflow's API and pages, for the account of mlflow_accounts.login_variables()."""
     from mlflow.server.auth import create_app as create_app_with_accounts
 
     login = f"{os.environ['MLFLOW_AUTH_ADMIN_USERNAME']}:{os.environ['MLFLOW_AUTH_ADMIN_PASSWORD']}"

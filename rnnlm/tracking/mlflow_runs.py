@@ -31,33 +31,34 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-TRACKING_KEY = "rnnlm.tracking_key"  # A tag that has a new value each time the run is trained again.
+# The tag with the key of a training. The key is a new one each time the run is trained again.
+TRACKING_KEY = "rnnlm.tracking_key"
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # MLflow's names for the uses of the splits.
-LONGEST_PARAMETER = 500  # The largest number of characters of a parameter's value.
-DIGEST_CHARACTERS = 36  # MLflow's limit for the digest of a dataset.
+LONGEST_PARAMETER = 500  # The most characters that MLflow stores of a parameter's value.
+DIGEST_CHARACTERS = 36  # The most characters that MLflow stores of a dataset's digest.
 CORPUS, DECISION = "corpus", "decision"  # Tags that are shown as columns, by which people filter runs.
-NOTE = "mlflow.note.content"  # The tag with the description.
-# The separator in the description between the scores and the text that was known before training.
+NOTE = "mlflow.note.content"  # The tag with the description of a run or experiment.
+# In the description of a run, this separator follows the scores. The text after it was known before training.
 SCORES_END = "\n\n---\n\n"
 
 
 @dataclass(frozen=True)
 class RunOrigin:
-    """The flow run that started a training. The library does not know the orchestrator."""
+    """The flow run that started a training. The library itself does not know which orchestrator is used."""
 
     name: str  # The name that the orchestrator shows.
     url: str | None = None  # The address of its page, or None if there is no permanent one.
-    deployment: str = ""  # It is "" if a person started the run by a command.
+    deployment: str = ""  # The name of the deployment, or "" if a person started the run by a command.
 
 
 @contextmanager
 def open_tracker(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
 ) -> Iterator[RunTracker]:
-    """Open the MLflow run of a training run, new or continued. It ends as FINISHED, FAILED or KILLED.
+    """Open the MLflow run of a training run, which is a new one or continues an earlier one.
 
-    It ends as FAILED after an exception, and as KILLED after an interruption. While MLflow is unavailable, the
-    tracker's mlflow_run_id is None.
+    At the end of the context, the MLflow run ends as FINISHED, as FAILED after an exception, or as KILLED after an
+    interruption. While MLflow is unavailable, the tracker's mlflow_run_id is None.
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
@@ -97,13 +98,13 @@ def tracker_of(
     origin: RunOrigin | None = None,
     members: int = 0,
 ) -> RunTracker:
-    """Return the tracker of a run that may have begun before. What a killed process has logged is kept.
+    """Return the tracker of a run. If an earlier process was killed, what it has logged is kept.
 
     `members` is the number of networks of an ensemble.
     """
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        """Return the id of the RUNNING MLflow run with this key, after logging configuration and dataset to it."""
+        """Return the id of the RUNNING MLflow run with this key, to which configuration and dataset are logged."""
         from mlflow.entities import Param
 
         experiment = experiment_id(client, home, config.tracking.experiment)
@@ -119,10 +120,11 @@ def tracker_of(
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
         mlflow_run_id = str(run.info.run_id)
-        # MLflow's parameters cannot be changed. If a setting without effect on the results has changed, MLflow keeps
+        # MLflow's parameters cannot be changed. If a setting that does not affect the results has changed, MLflow keeps
         # its first value.
         new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-        client.log_batch(mlflow_run_id, params=new)  # The client splits the parameters into batches.
+        # MlflowClient splits the parameters into batches that the server accepts.
+        client.log_batch(mlflow_run_id, params=new)
         if run.inputs is None or not run.inputs.dataset_inputs:
             client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
         if found:
@@ -138,8 +140,8 @@ def shown_tags(
     """Return the tags that MLflow shows in columns of its own: user, source, and the description in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    # Only after training is it known whether the n-gram model is mixed with the network, so the sentence on the scores
-    # tells it.
+    # The n-gram model is not mentioned here, because only after training is it known whether it is mixed with the
+    # network. The sentence about the scores says so.
     model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
     note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
@@ -162,16 +164,16 @@ def as_text(value: Any) -> str:
 
 
 def shown_parameters(config: PipelineConfig) -> dict[str, str]:
-    """Return those of parameters() that differ from the defaults, for a logged model.
+    """Return the parameters() that differ from the defaults. They are the parameters of a logged model.
 
-    MLflow shows all parameters of a logged model in one row.
+    MLflow shows all parameters of a logged model in one row, so only a few are given.
     """
     changed = flatten(as_stored(config).model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
 
 
 def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
-    """Return MLflow's reference to a split in the DuckDB file, with name, digest and path but without data."""
+    """Return MLflow's reference to a split in the DuckDB file. It has a name, a digest and a path, but no data."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     reference = Dataset(
@@ -185,16 +187,16 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """Return the dataset's id. For splits other than `train` the name of the split is appended.
+    """Return a digest for a split: the dataset's id, followed by the name of the split unless this is `train`.
 
-    MLflow stores only one dataset for each digest.
+    The digests must differ, because MLflow stores only one dataset for each digest.
     """
     suffix = "" if split == "train" else f"-{split}"
     return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 
 
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
-    """Return the run record with the id of the MLflow run in this store."""
+    """Return the run record with the id of its MLflow run in the present store. A missing run is created."""
     with best_effort("the run"), reaching_mlflow(home) as client:
         return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
     return run
@@ -203,10 +205,10 @@ def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run:
 def ensure_mlflow_run(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """Return the id of the training's MLflow run. If this store has none, create it from the run's folder.
+    """Return the id of the training's MLflow run. If this store has no such run, create it from the run's folder.
 
-    This happens if MLflow was unavailable during training, if the MLflow run was lost, or if a machine with another
-    store has trained.
+    The run is missing if MLflow was unavailable during training, if it was lost, or if a machine with another store has
+    trained.
     """
     experiment = experiment_id(client, home, config.tracking.experiment)
     found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)

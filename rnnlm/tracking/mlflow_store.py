@@ -20,7 +20,7 @@ from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient  # Importing mlflow takes 2 s, so modules import it inside of functions.
+    from mlflow import MlflowClient  # Other modules import mlflow inside of functions, because importing it takes 2 s.
     from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 TRAINING_VIEW = "workflowType=machine_learning"
 VIEW = "rnnlm"  # The name of the shared view of an experiment.
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
-# The search of a shared view on MLflow 3.17's page, and its settings that differ from the defaults.
+# The state of a shared view on the page of MLflow 3.17: its search, and the settings that differ from the defaults.
 VIEW_STATE = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",
@@ -48,15 +48,17 @@ VIEW_STATE = {
     "viewMaximized": True,
 }
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-# The tag with the experiment's name in the configuration, because a person may rename the experiment in the UI.
+# The tag with the experiment's name in the configuration. A person may rename the experiment in the UI, but not this
+# tag.
 NAME_TAG = "rnnlm.experiment"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     VIEW_TAG: json.dumps(VIEW_STATE),
 }
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # The kinds of databases that MLflow supports.
-DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # The packages that contain the modules.
-ENVIRONMENT_DEFAULTS = {  # Settings of the user take precedence.
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # The kinds of databases that MLflow supports as a store.
+# For each module of a database driver, the package to install.
+DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+ENVIRONMENT_DEFAULTS = {  # Environment variables that are set for MLflow, unless the user has set them.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # By default a call to an unavailable server blocks for 247 s.
@@ -66,26 +68,26 @@ ENVIRONMENT_DEFAULTS = {  # Settings of the user take precedence.
 
 
 def embedded_uri(home: Home) -> str:
-    """Return the address of the SQLite file in the home."""
+    """Return the address of the SQLite file in the rnnlm home."""
     return f"sqlite:///{home.mlflow_database}"
 
 
 def tracking_uri(home: Home) -> str:
-    """Return MLFLOW_TRACKING_URI if set, otherwise the address of the SQLite file in the home."""
+    """Return the environment variable MLFLOW_TRACKING_URI, or the address of the SQLite file in the rnnlm home."""
     return os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(home)
 
 
 def registry_uri(home: Home) -> str:
-    """Return where models are registered: MLFLOW_REGISTRY_URI if set, otherwise the tracking store."""
+    """Return where models are registered, which is MLFLOW_REGISTRY_URI if set, otherwise the tracking store."""
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
 def import_mlflow() -> None:
-    """Import MLflow and its store, which takes 2 s. Call this where the process would wait for something else."""
+    """Import MLflow and its store, which takes 2 s. Call this function while the process would otherwise wait."""
     from mlflow import MlflowClient  # noqa: F401
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: F401
 
-    settle_mlflow()  # Importing MLflow has configured its own logging.
+    settle_mlflow()  # MLflow configures its own logging when it is imported, so it is configured again.
 
 
 def check_addresses() -> None:
@@ -100,11 +102,11 @@ def check_addresses() -> None:
 
 
 def address_problem(address: str) -> str:
-    """Return why MLflow cannot use this address of a store, with an example, or "" if it can."""
+    """Return why MLflow cannot use `address` as the address of a store, with an example, or "" if it can."""
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)
-        # Accessing a port that is not a number raises ValueError.
+        # Reading the attribute `port` raises ValueError if the port is not a number.
         scheme, host, port = parts.scheme, parts.hostname, parts.port
     except ValueError as error:
         return f"{error}; {example}"
@@ -121,7 +123,7 @@ def address_problem(address: str) -> str:
 
 
 def database_problem(address: str) -> str:
-    """Return why SQLAlchemy has no engine for this address, such as a missing driver. Nothing is connected."""
+    """Return why SQLAlchemy has no engine for this address, such as a missing driver. No connection is made."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -139,17 +141,17 @@ def is_embedded(home: Home) -> bool:
 
 
 def is_empty(home: Home) -> bool:
-    """Return True if nothing was ever tracked, so that there is no store to read."""
+    """Return True if nothing was ever tracked in this rnnlm home, so that there is no store to read."""
     return is_embedded(home) and not home.mlflow_database.exists()
 
 
 def settle_mlflow() -> None:
-    """Set MLflow's environment defaults, and turn off its progress bars and migration logs."""
+    """Set environment variables for MLflow, and turn off its progress bars and migration logs."""
     for name, value in ENVIRONMENT_DEFAULTS.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # These logs are tracebacks of errors that a TrackingError reports.
+    # These logs would repeat, as tracebacks, errors that a TrackingError reports.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
@@ -183,12 +185,15 @@ def write_ahead(database: Path) -> None:
 
 
 def make_database(home: Home) -> None:
-    """Create a migrated store in write-ahead mode atomically, so that a killed migration leaves no store behind."""
+    """Create a migrated store in write-ahead mode.
+
+    The store is created atomically, so that a killed migration leaves no store behind.
+    """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    settle_mlflow()  # Importing MLflow has configured its own logging.
+    settle_mlflow()  # MLflow configures its own logging when it is imported, so it is configured again.
     partial = home.root / ".mlflow.db.partial"
-    # A killed process may have left this file. The present process holds the lock.
+    # A process that was killed may have left such files. No other process uses them, because this one holds the lock.
     for leftover in home.root.glob(f"{partial.name}*"):
         leftover.unlink()
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
@@ -249,7 +254,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
-            if found is None:  # Otherwise another process has created it in the meantime.
+            if found is None:  # If an experiment is found now, another process has created it in the meantime.
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -257,7 +262,8 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
     for tag, value in tags.items():
-        # The experiment was created by a person in the UI, or by an earlier version, whose view is replaced.
+        # The tag is missing if a person created the experiment in the UI. It differs if an earlier version of rnnlm
+        # created the view, which is then replaced.
         if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
             client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)
@@ -271,7 +277,7 @@ def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None"
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """Turn failures of MLflow into a warning."""
+    """Turn failures of MLflow inside the context into a warning."""
     try:
         yield
     except TrackingError as error:

@@ -21,21 +21,22 @@ CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
 
 class RunOverview(Record):
-    """An overview of one run. Scores are those of the test split, or None if they are not measured yet."""
+    """An overview of one run. Its scores are those of the test split, or None if they are not measured yet."""
 
     run_id: str
-    started: str  # The time in UTC.
+    started: str  # The time when the run was started, in UTC.
     corpus: str
     settings: dict[str, Any]  # The values of the settings by dotted path.
     finished: bool
-    # A description of what is wrong with the records of a finished run, or "". Weights are not checked.
+    # A description of damage to the records of a finished run, or "" without damage. The weights are not checked.
     damage: str = ""
     steps: int
     trained_tokens: int
-    validation_perplexity: float | None  # The best perplexity so far.
+    validation_perplexity: float | None  # The best validation perplexity so far.
     test_perplexity: float | None
     bits_per_byte: float | None
-    network_bits_per_byte: float | None = None  # The score of the network alone, if the model is a mixture.
+    # The bits per byte of the network without the n-gram model, if the model is a mixture of both.
+    network_bits_per_byte: float | None = None
     counts_bits_per_byte: float | None = None
     members: int = 0  # The number of networks in an ensemble, or 0 if the run is not an ensemble.
 
@@ -52,7 +53,7 @@ class RunComparison(Record):
 
 
 def list_runs(home: Home) -> list[RunOverview]:
-    """Return all runs of the home, the last started one first."""
+    """Return all runs of the rnnlm home, the last started one first."""
     folders = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
     return sorted(map(overview, folders), key=lambda run: run.started, reverse=True)
 

@@ -1,4 +1,4 @@
-"""Names of runs in Prefect and MLflow, made of corpus, preset and date, and keys of a corpus's pages in Prefect."""
+"""Names of runs in Prefect and MLflow, which consist of corpus, preset and date, and keys of Prefect's pages."""
 
 import re
 from datetime import datetime
@@ -19,8 +19,8 @@ def short_date(moment: datetime) -> str:
 
 
 def page_key(corpus_name: str, page: str) -> str:
-    """Return a text such as `tickets-summary`. All pages with the same key are the history of a corpus.
+    """Return the key of a corpus's page in Prefect, such as `tickets-summary`.
 
-    Prefect allows only a-z, 0-9 and dashes.
+    All pages with the same key form the history of a corpus. Prefect allows only a-z, 0-9 and dashes in a key.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{corpus_name}-{page}".lower()).strip("-")

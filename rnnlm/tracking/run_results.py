@@ -1,4 +1,7 @@
-"""The results of a training run in its MLflow run: scores, samples, losses, plots, and the decision about its model."""
+"""The results that are logged to the MLflow run of a training: scores, samples, losses, plots, and the decision.
+
+The decision is that of the registry about the trained model.
+"""
 
 import math
 import time
@@ -35,9 +38,10 @@ LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_cu
 def log_run_results(
     home: Home, run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: Sequence[Path] = ()
 ) -> LoggedRecord:
-    """Log a run's scores, samples, losses and plots, and what could not be sent during training. This is idempotent.
+    """Log a run's scores, samples, losses and plots, and all measurements that could not be sent during training.
 
-    Without MLflow the loss curves are still drawn in the run's folder, and run_url is None.
+    Logging is idempotent. If MLflow is unavailable, the loss curves are still drawn in the run's folder, and run_url is
+    None.
     """
     curves = {name: drawn(run, name, draw) for name, draw in LOSS_CURVES.items()}
     mlflow_run_id, url = run.mlflow_run_id, None
@@ -65,7 +69,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """Return a plot in the run's folder, which is drawn if it does not exist, or None if there is no history."""
+    """Return a plot in the run's folder, or None if the run has no history. A missing plot is drawn."""
     history, picture = run.folder / HISTORY, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
@@ -88,14 +92,14 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
 
 
 def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, decision: str) -> None:
-    """Show the registry's decision in the list of runs. A run that was deleted in MLflow remains deleted."""
+    """Show the registry's decision in MLflow's list of runs. A run that was deleted in MLflow remains deleted."""
     with ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         for tag, value in ((CORPUS, corpus_name), (DECISION, decision)):
             client.set_tag(mlflow_run_id, tag, value)
 
 
 def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:
-    """Log files as artifacts of the run, unless MLflow already has them in the same size.
+    """Log files as artifacts of the run, unless MLflow already has files of the same names and sizes.
 
     `folder` is a folder of the artifacts.
     """
@@ -123,7 +127,7 @@ def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
 def log_model_scores(
     client: "MlflowClient", mlflow_run_id: str, model_id: str, dataset: DatasetRecord, evaluation: EvaluationRecord
 ) -> None:
-    """Log each split's scores for the logged model and the split, so that MLflow can rank models by them."""
+    """Log the scores of each split for the logged model and the dataset, by which MLflow can rank models."""
     from mlflow.entities import Metric
 
     now = round(time.time() * 1000)  # The time in milliseconds.
@@ -136,7 +140,7 @@ def log_model_scores(
 
 
 def with_scores(note: str, evaluation: EvaluationRecord) -> str:
-    """Return the description with a sentence about the scores at its beginning. An older sentence is replaced."""
+    """Return the run's description with a sentence about the scores at its beginning. An older sentence is replaced."""
     test = evaluation.scores["test"]
     counted = f"; {beside}" if (beside := counts_sentence(test)) else ""
     sentence = (

@@ -1,6 +1,6 @@
 """The absolute paths in MLflow's database.
 
-MLflow stores no relative paths, so they are rewritten if a home has moved.
+MLflow stores no relative paths, so the absolute ones are rewritten if an rnnlm home has moved.
 """
 
 import logging
@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 logger = logging.getLogger(__name__)
-LOCATIONS = (  # Columns of MLflow's database with a path, a file: URI, or JSON that contains one.
+LOCATIONS = (  # The columns of MLflow's database that contain a path, a file: URI, or JSON with such a value.
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
     ("logged_models", "artifact_location"),
@@ -22,7 +22,7 @@ LOCATIONS = (  # Columns of MLflow's database with a path, a file: URI, or JSON 
 
 
 def mend_locations(database: Path, root: Path) -> None:
-    """Rewrite the database's paths to `root`, the present location of the home, if the home was elsewhere before."""
+    """Rewrite the database's paths to `root`, the present location of the rnnlm home, if it has moved."""
     before = stored_root(database)
     if before is None or before == root or (before.exists() and before.samefile(root)):
         return
@@ -31,9 +31,9 @@ def mend_locations(database: Path, root: Path) -> None:
 
 
 def stored_root(database: Path) -> Path | None:
-    """Return the home in which the database was created, according to MLflow's experiment 0.
+    """Return the root of the rnnlm home in which the database was created, according to MLflow's experiment 0.
 
-    Return None if another program created it.
+    Return None if another program created the database.
     """
     with closing(sqlite3.connect(database)) as connection:
         row = connection.execute("select artifact_location from experiments where experiment_id = 0").fetchone()
@@ -43,7 +43,7 @@ def stored_root(database: Path) -> Path | None:
 
 
 def move_locations(database: Path, old: Path, new: Path) -> None:
-    """Rewrite MLflow's paths that begin with the old home."""
+    """Rewrite MLflow's paths that begin with the old root of the rnnlm home."""
     with closing(sqlite3.connect(database)) as connection, connection:
         for table, column in LOCATIONS:
             for before, after in ((old.as_uri(), new.as_uri()), (str(old), str(new))):

@@ -1,4 +1,4 @@
-"""Transfer of what training writes to a run's folder to its MLflow run, in order and without loss.
+"""A tracker that sends what training has written to a run's folder to its MLflow run, in order and without loss.
 
 The run's folder serves as a queue, so nothing is lost while MLflow is unavailable. tracking.json records how much was
 sent after each successful call. If the process is killed between a call and this record, the same metrics are sent
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
-# The number of intervals before the next attempt after a failure, because each attempt may block for 30 s.
+# After a failure, the tracker waits for this many intervals, because each attempt may block for 30 s.
 RETRY_INTERVALS = 10
 # A function of a client and a key that returns the id of the RUNNING MLflow run with this key.
 FindRun = Callable[["MlflowClient", str], str]
@@ -33,7 +33,7 @@ FindRun = Callable[["MlflowClient", str], str]
 
 @dataclass
 class RunTracker:
-    """A tracker that sends what is new in `folder`, at most every `every_seconds`.
+    """A tracker that sends new measurements and samples in `folder`, at most every `every_seconds`.
 
     Failures of MLflow are not raised.
     """
@@ -51,7 +51,7 @@ class RunTracker:
         self.mlflow_run_id: str | None = spool.get("mlflow_run_id")
         # The number of bytes sent, from the beginning of history.jsonl.
         self.history_bytes: int = spool.get("history_bytes", 0)
-        self.samples: list[str] = spool.get("samples", [])  # The names of the pages that were sent.
+        self.samples: list[str] = spool.get("samples", [])  # The names of the pages of samples that were sent.
         self.begun = False  # True if the MLflow run exists and is RUNNING.
         self.warned = False
         self.next_flush = 0.0
@@ -61,7 +61,7 @@ class RunTracker:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is new. After a failure it is sent again next time."""
+        """Send all new measurements and samples now. After a failure they are sent again at the next call."""
         sent = self.attempt(self.send)
         self.next_flush = time.monotonic() + self.every_seconds * (1 if sent else RETRY_INTERVALS)
 
@@ -86,7 +86,7 @@ class RunTracker:
         if not self.begun or self.mlflow_run_id is None:
             self.save_progress()
             found = self.find_run(client, self.key)
-            if found != self.mlflow_run_id:  # The run or the store is new, so everything must be sent again.
+            if found != self.mlflow_run_id:  # Either the run or the store is new, so everything must be sent again.
                 self.mlflow_run_id, self.history_bytes, self.samples = found, 0, []
                 self.save_progress()
             self.begun = True
@@ -97,7 +97,7 @@ class RunTracker:
         write_json(self.folder / TRACKING, {name: getattr(self, name) for name in names})
 
     def close(self, status: str) -> None:
-        """Send the rest, and end the run as FINISHED, FAILED or KILLED."""
+        """Send the remaining measurements and samples, and end the run as FINISHED, FAILED or KILLED."""
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
         if waiting := sum(len(mlflow_metrics(line)) for line, _ in self.unsent()):
@@ -117,10 +117,11 @@ class RunTracker:
 
 
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
-    """Return an MLflow metric for each finite value in a line of the history. MLflow would store infinity as 1.8e308.
+    """Return an MLflow metric for each finite value in a line of the history.
 
-    Metrics of validation during training have names with "sample", because they are measured on
-    training.validation.tokens tokens. The evaluation after training scores whole splits.
+    Other values are left out, because MLflow would store infinity as 1.8e308. The names of metrics of validation during
+    training contain "sample", because they are measured on training.validation.tokens tokens. The evaluation after
+    training scores whole splits.
     """
     from mlflow.entities import Metric
 

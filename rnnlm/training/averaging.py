@@ -34,7 +34,7 @@ class WeightAveraging:
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        # AveragedModel counts the updates on the CPU with this formula, so that no update waits for a GPU.
+        # With this formula, AveragedModel counts the updates on the CPU, so that no update waits for a GPU.
         self.averaged = AveragedModel(model, multi_avg_fn=formula)
 
     def update(self, model: nn.Module, step: int) -> None:
@@ -47,7 +47,7 @@ class WeightAveraging:
         return int(self.averaged.n_averaged)
 
     def warn_if_unused(self) -> None:
-        """Log a warning if training has ended before the first update."""
+        """Log a warning if training has ended before the first update of the average."""
         if not self.updates:
             logger.warning(
                 "training: no weights were averaged, because training ended before step %d "
@@ -57,7 +57,7 @@ class WeightAveraging:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Replace the model's weights by their average inside the context, unless there was no update yet.
+        """Replace the model's weights by their average inside the context, unless the average has no update yet.
 
         The context only swaps the storages of the tensors. The model therefore gets back exactly the weights it had,
         and training continues bit by bit as if nothing had been swapped.

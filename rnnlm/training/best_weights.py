@@ -8,9 +8,9 @@ from rnnlm.models.language_model import LanguageModel
 
 
 class BestWeights:
-    """A copy of the model's weights at the validation with the lowest perplexity. Both are None before the first one.
+    """A copy on the CPU of the model's weights at the validation with the lowest perplexity so far.
 
-    The weights are kept on the CPU.
+    The weights and the perplexity are None before the first validation.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class BestWeights:
             self.weights = {name: value.detach().to("cpu", copy=True) for name, value in weights}
 
     def found(self) -> tuple[dict[str, Tensor], float]:
-        """Return the weights and their perplexity, after at least one validation."""
+        """Return the best weights and their perplexity. There must have been a validation with a finite perplexity."""
         assert self.weights is not None
         assert self.perplexity is not None
         return self.weights, self.perplexity

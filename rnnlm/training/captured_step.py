@@ -25,13 +25,15 @@ from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 logger = logging.getLogger(__name__)
 # At most this many shapes of batches get a CUDA graph of their own. Batches of other shapes run uncaptured.
 MOST_SHAPES = 32
-# The first attempt may fail because a library loads a kernel during the recording. The second one finds it loaded.
+# The first attempt may fail because a library loads a kernel during the recording. At the second attempt the kernel is
+# already loaded.
 RECORDING_ATTEMPTS = 2
-# Steps before the recording. They compile kernels and let libraries such as cuBLAS allocate their workspaces, which is
-# not allowed while a graph is recorded.
+# The number of steps that run before the recording. They compile kernels and let libraries such as cuBLAS allocate
+# their workspaces, which is not allowed while a graph is recorded.
 WARM_UPS = 2
 T = TypeVar("T")
-Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # The shape and type of each tensor among a step's arguments.
+# The shape and type of each tensor among a step's arguments. Each Shape has a graph of its own.
+Shape = tuple[tuple[torch.Size, torch.dtype], ...]
 
 
 def make_updater(
@@ -74,13 +76,13 @@ class CapturedUpdater(Updater):
 
     On a CPU, where nothing can be captured, a replay computes the step again from the buffers.
 
-    `widths_vary` says that batches have many widths and carry no state from one to the next. They are then padded to
-    one of a few widths, so that few graphs are needed.
+    If `widths_vary` is true, batches have many widths and carry no state from one batch to the next. The batches are
+    then padded to one of a few widths, so that few graphs are needed.
     """
 
     widths_vary: bool = False
     recordings: dict[Shape, Recording] = field(default_factory=dict)
-    refused: bool = False  # True after recording has failed; no further shape is then tried.
+    refused: bool = False  # True after a recording has failed. Nothing is recorded from then on.
 
     def __post_init__(self) -> None:
         self.parameters = list(self.batch_loss.parameters())
@@ -96,7 +98,7 @@ class CapturedUpdater(Updater):
         return len(self.recordings)
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
-        """Sum the gradients of all micro-batches and update once, without waiting for the device; see Updater."""
+        """Sum the gradients of all micro-batches and update the weights once, without waiting for the device."""
         parts = [self.in_shape(part) for part in micro_batches]
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])
@@ -127,7 +129,7 @@ class CapturedUpdater(Updater):
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
-        """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
+        """Record a step on copies of `parts`. The weights and the optimizer's state stay as they were."""
         buffers = copied(parts)
         # The copies are detached. Otherwise they would refer to autograd nodes of the default stream, which must not be
         # used during a recording.
@@ -179,7 +181,8 @@ class CapturedUpdater(Updater):
         gc.collect()  # Garbage is collected now, because freeing another graph during the recording would make it fail.
         graph = torch.cuda.CUDAGraph()
         for group in self.optimizer.param_groups:
-            # torch refuses to capture an optimizer without this flag, although the fused kernel would work without it.
+            # torch refuses to capture an optimizer without this flag, although the fused kernel could be captured
+            # without it.
             group["capturable"] = True
         try:
             # In the mode "relaxed" a library may load a kernel during the recording.
@@ -191,7 +194,7 @@ class CapturedUpdater(Updater):
         return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
 
     def repeated(self, buffers: list[MicroBatch]) -> Recording:
-        """Return a Recording whose replay computes the step again. It stands in for a CUDA graph on the CPU."""
+        """Return a Recording whose replay computes the step again. On the CPU it takes the place of a CUDA graph."""
         empty = torch.zeros(())
         recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
 
@@ -207,7 +210,7 @@ class CapturedUpdater(Updater):
     def rates_on_device(self) -> Iterator[None]:
         """Let the optimizer read the learning rates from the tensors in `rates` inside the context.
 
-        Outside, the learning rates are plain numbers.
+        Outside the context, the optimizer's learning rates are plain numbers.
         """
         groups = self.optimizer.param_groups
         plain = [group["lr"] for group in groups]
@@ -221,14 +224,14 @@ class CapturedUpdater(Updater):
 
 
 def first_line_of_cause(error: BaseException) -> str:
-    """Return the first line of the original error. A failed recording raises an error of its own on top."""
+    """Return the first line of the original error, on top of which a failed recording raises another error."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def rounded_width(width: int) -> int:
-    """Return the width to which rows are padded: a multiple of 4 up to 32, of 16 up to 128, of 64 above."""
+    """Return the width to which rows are padded: a multiple of 4 up to 32, of 16 up to 128, and of 64 above 128."""
     step = 4 if width <= 32 else 16 if width <= 128 else 64
     return -(-width // step) * step
 
@@ -241,7 +244,7 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def shape_of(tensors: list[Tensor]) -> Shape:
-    """Return the key of a step's graph: two steps with the same shapes and types can replay the same graph."""
+    """Return the key of a step's graph. Two steps with the same shapes and types can replay the same graph."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 

@@ -23,13 +23,14 @@ class DivergedError(TrainingError):
 
 @dataclass
 class DivergenceCheck:
-    """A check of several steps at a time, so that not every step has to wait for the device.
+    """A check of several steps at a time, so that the loop need not wait for the device after every step.
 
     Training has diverged if a loss exceeds `loss_limit`, in nats per token.
     """
 
     loss_limit: float = math.inf
-    # The number, loss and gradient norm of each step since the last check. Loss and norm are still on the device.
+    # The number, loss and gradient norm of each step since the last check. The loss and the norm are still on the
+    # device.
     unchecked: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, step: int, loss: Tensor, norm: Tensor) -> None:
@@ -49,7 +50,7 @@ class DivergenceCheck:
                 raise DivergedError(step, loss, norm)
 
     def forget(self) -> None:
-        """Discard the unchecked steps, because training goes back to a point before them."""
+        """Discard the unchecked steps, because training goes back to an earlier checkpoint."""
         self.unchecked = []
 
 

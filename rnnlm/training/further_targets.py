@@ -1,6 +1,6 @@
-"""Training targets besides the next token of the text.
+"""Additional training targets. The usual target of a position is only the next token of the text.
 
-An extension may add some, such as tokens drawn from a teacher.
+An extension may add targets, such as tokens drawn from the distribution of a teacher.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from rnnlm.extension_points import plugged
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 
-# A file in a run's folder, of shape (count, predicted tokens); see sequences/drawn_targets.py.
+# A file in a run's folder with an array of shape (count, predicted tokens); see sequences/drawn_targets.py.
 DRAWN_TARGETS = "drawn_targets.npy"
 
 
 class FurtherTargets(Protocol):
-    """Additional targets for every predicted token of the training split; each token has the same number of them."""
+    """Additional targets for every predicted token of the training split. Each token has the same number of targets."""
 
     @property
     def count(self) -> int:
@@ -25,7 +25,7 @@ class FurtherTargets(Protocol):
 
     @property
     def share(self) -> float:
-        """The weight in the loss of all additional targets together. The text's own target has the remaining weight."""
+        """The weight of all additional targets together in the loss. The text's own token has the remaining weight."""
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
         """Draw the targets of a dataset and write them to the file `path`."""

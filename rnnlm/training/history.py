@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
-STARTED = "started.json"  # Names of files in a run's folder. STARTED holds the ids of a run that has no result yet.
+# The names of the files in a run's folder. STARTED holds the ids of a run that has no result yet.
+STARTED = "started.json"
 HISTORY, SAMPLES = "history.jsonl", "samples"
 # TRACKING records how much of HISTORY and SAMPLES was sent. It may change after the run is complete.
 TRACKING = "tracking.json"
@@ -25,19 +26,22 @@ class Measurement:
     step: int  # The number of optimizer steps taken before the measurement.
     metrics: dict[str, float]
     kind: Literal["training", "validation"] = "training"
-    attempt: int = 0  # The number of rollbacks before the measurement.
+    attempt: int = 0  # The number of rollbacks of training before the measurement.
 
 
 class Tracker(Protocol):
     """A sender of the history and samples in a run's folder.
 
-    It must not raise, so that training continues without it.
+    Its methods must not raise errors, so that training continues if sending fails.
     """
 
     mlflow_run_id: str | None
 
     def __call__(self) -> None:
-        """Send new measurements and samples if enough time has passed. It is called after each new one."""
+        """Send new measurements and samples if enough time has passed.
+
+        Training calls this method after each new one.
+        """
         ...
 
     def flush(self) -> None:
@@ -54,10 +58,11 @@ class History:
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        # The number of bytes that end with a whole line. A killed process may have left an incomplete line after them.
+        # The length of the file up to the end of its last whole line. A process that was killed may have left an
+        # incomplete line.
         end = path.read_bytes().rfind(b"\n") + 1
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten = b""  # Lines, or the end of a line, that did not fit on a full disk.
+        self.unwritten = b""  # The lines, or the rest of a line, that did not fit on a full disk.
         self.stream = path.open("r+b", buffering=0)
         self.stream.truncate(end)
         self.stream.seek(end)
@@ -96,7 +101,10 @@ def identity(line: dict[str, Any]) -> tuple[int, str, int]:
 
 
 def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the whole lines after byte `start`, each with the offset of its end. Skip invalid JSON with a warning."""
+    """Yield the measurements in the whole lines after byte `start`, each with the offset of the end of its line.
+
+    Lines that are not valid JSON are skipped with a warning.
+    """
     if not path.exists():
         return
     with path.open("rb") as stream:
@@ -122,7 +130,8 @@ def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:
     attempt = 0
     for measured, _ in read_measurements(history):
         metrics = measured["metrics"]
-        if measured.get("attempt", 0) > attempt:  # After a rollback of training, leave out the part that had diverged.
+        # After a rollback of training, leave out the measurements of the steps that had diverged.
+        if measured.get("attempt", 0) > attempt:
             attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
             xs, ys = xs[:valid], ys[:valid]
         trained = metrics.get("trained_tokens", max(trained, measured["step"]))

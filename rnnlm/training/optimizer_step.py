@@ -1,6 +1,6 @@
 """One optimizer step: forward pass, truncated backpropagation through time, gradient clipping and update.
 
-All random values of a step are drawn before it, so that the step itself is a deterministic function of its arguments.
+All random values are drawn before the step, so that the step itself is a deterministic function of its arguments.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,10 @@ NO_DROPOUT = Dropout()
 
 @dataclass(frozen=True)
 class Draws:
-    """All random values of a step, drawn before it, so that the step is a deterministic function of its arguments."""
+    """All random values of a step.
+
+    They are drawn before the step, which is then a deterministic function of its arguments.
+    """
 
     masks: Masks | None = None
     sample: Tensor | None = None  # The class ids for the sampled loss, (classes,) int64.
@@ -49,7 +52,7 @@ class BatchLoss(nn.Module):
     def draw(self, rows: range, generator: torch.Generator) -> Draws:
         """Draw the dropout masks, then the classes of a sampled loss, on the CPU.
 
-        `rows` are the indices of these rows in the whole batch of the step.
+        `rows` are the indices of the rows of the micro-batch in the whole batch of the step.
         """
         masks = draw_masks(self.model, self.dropout, rows, generator)
         sample = self.loss.draw(generator) if isinstance(self.loss, SampledCrossEntropy) else None
@@ -58,9 +61,10 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """Return the scalar loss, in nats per predicted token, and the state after the rows.
+        """Return the scalar loss, in nats per predicted token, and the recurrent state after the rows.
 
-        Without rows the loss and all gradients are 0: a rank without rows must still take part in averaging gradients.
+        Without rows the loss and all gradients are 0, because a rank without rows must still take part in averaging
+        gradients.
 
         Args:
             input_ids: The input token ids, (b, t) int64.
@@ -76,15 +80,15 @@ class BatchLoss(nn.Module):
 
 
 def with_usable_precision(training: TrainingConfig, device: torch.device) -> TrainingConfig:
-    """Return the settings with the numerical precision of matrix products that this device supports."""
+    """Return the settings with a numerical precision of matrix products that this device supports."""
     return training.model_copy(update={"precision": usable_precision(training.product_precision, device)})
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """Return the configured loss.
 
-    `unigram_counts` has shape (V,) and comes from rnnlm/sequences/unigram.py. The sampled loss draws frequent tokens
-    more often.
+    `unigram_counts` has shape (V,) and comes from rnnlm/sequences/unigram.py. The sampled loss draws tokens that are
+    frequent in the text more often.
     """
     precision, further = getattr(torch, config.product_precision), further_targets(config)
     text_share = 1.0 if further is None else 1 - further.share
@@ -95,7 +99,7 @@ def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
 
 @dataclass(frozen=True)
 class Step:
-    """The results of a step. The loss and the norm are on the device, and equal on all ranks."""
+    """The results of a step. The loss and the norm are on the device, and have the same values on all ranks."""
 
     loss: Tensor  # A scalar: the loss in nats per predicted token of the whole batch.
     norm: Tensor  # A scalar: the L2 norm of the gradients before clipping.
@@ -140,9 +144,9 @@ class Updater:
         return 0
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
-        """Sum the gradients of all micro-batches and update once.
+        """Sum the gradients of all micro-batches and update the parameters once.
 
-        Nothing is drawn, and the device is not waited for.
+        The step draws no random values and does not wait for the device.
         """
         self.optimizer.zero_grad(set_to_none=True)
         size = self.process_group.size
@@ -155,10 +159,11 @@ class Updater:
                 if part.share is not None:
                     loss = loss * part.share.to(loss.dtype)
                 weighted = loss if part.weight is None else loss * part.weight.to(loss.dtype)
-                # DistributedDataParallel averages the gradients over the ranks. Multiplying the loss by their number
-                # turns the mean into a sum.
+                # DistributedDataParallel averages the gradients over the ranks. Multiplying the loss by the number of
+                # ranks turns this mean into a sum.
                 (weighted * size if size > 1 else weighted).backward()
-            # Clone the results, because a compiled step overwrites them. Detaching the state truncates backpropagation.
+            # The results are cloned, because a compiled step overwrites them. Detaching the state truncates
+            # backpropagation.
             losses.append(loss.detach().clone())
             states.append(state.detach().clone())
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)

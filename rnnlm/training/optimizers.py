@@ -16,16 +16,17 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: int = 1) -> "LazyAdamW":
-    """Set the precision of the model's matrix products and the form of its gradients, and return the optimizer.
+    """Return the optimizer, and set the precision of the model's matrix products and the form of its gradients.
 
     The model must already be on its device.
     """
     set_product_precision(model, getattr(torch, training.product_precision))
-    by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"  # A GPU updates all rows.
+    # On a GPU, updating all rows at once is faster.
+    by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"
     # SampledCrossEntropy gives the head's gradient the same form as the embedding's. With several ranks the gradients
-    # are dense, and the optimizer looks for the rows that are not zero. The reasons are that DDP supports sparse
-    # gradients only for embeddings, and that gloo needs more time to add 3,000 sparse rows of 128 (34 ms) than all
-    # 32,000 rows of a vocabulary (18 ms).
+    # are dense, because DDP supports sparse gradients only for embeddings, and gloo needs more time to add 3,000 sparse
+    # rows of 128 numbers (34 ms) than all 32,000 rows of a vocabulary (18 ms). The optimizer then looks for the rows
+    # that are not zero.
     model.embedding.sparse = by_rows and processes == 1
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
@@ -53,13 +54,14 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
 
 
 class LazyAdamW(AdamW):
-    """AdamW (Loshchilov and Hutter 2019) that updates only the rows that a sparse gradient names.
+    """AdamW (Loshchilov and Hutter 2019), which updates only the rows that a sparse gradient contains.
 
     The moments of all other rows stay as they are instead of decaying. Hence the cost of a step depends on the batch
     and not on the vocabulary. The bias correction uses the number of steps of the whole parameter.
     """
 
-    # Parameters with dense gradients whose rows without a gradient are skipped in the same way.
+    # Parameters with dense gradients. Their rows whose gradient is zero are skipped like the missing rows of a sparse
+    # gradient.
     by_rows: tuple[Tensor, ...] = ()
 
     @torch.no_grad()
@@ -119,8 +121,8 @@ def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> Non
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Return the indices (n,) and the values (n, …) of the nonzero rows of a sparse or dense gradient.
 
-    A sparse gradient also has entries, all zero, for the rows of tokens that dropout removed. They are left out,
-    because the dense gradient of several processes does not show them either.
+    A sparse gradient also contains zero rows for the tokens that dropout removed. They are left out, so that the result
+    is the same as for the dense gradient of several processes.
     """
     if gradient.is_sparse:
         gradient = gradient.coalesce()
@@ -133,10 +135,10 @@ def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Tensor:
-    """Scale the gradients in place so that their global L2 norm is at most `clip_norm`; return the norm before.
+    """Scale the gradients in place so that their global L2 norm is at most `clip_norm`. Return the norm before scaling.
 
     The norm is a scalar on the device. If `clip_norm` is None, the gradients are not changed. Sparse gradients are
-    coalesced first, so that the norm is that of the gradients which the optimizer applies.
+    coalesced first, because the optimizer applies the coalesced gradients.
     """
     values = []
     for parameter in parameters:
@@ -152,7 +154,7 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Ten
 
 
 def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
-    """Return the L2 norms of the gradients of embedding, layers, readout and head, as scalars on the device."""
+    """Return the L2 norms of the gradients of the embedding, layers, readout and head, as scalars on the device."""
     parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.stack.output_norm, model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
@@ -171,7 +173,7 @@ def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
 
 
 def norms_before_clipping(model: LanguageModel, norm: float, clip_norm: float | None) -> dict[str, float]:
-    """Return the norms of gradient_norms_by_part() as they were before clipping.
+    """Return the norms of the gradients of each part of the model before they were clipped.
 
     `norm` is the global norm of all gradients before clipping.
     """

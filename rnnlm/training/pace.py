@@ -1,4 +1,7 @@
-"""The length of a training run for a given number of minutes: its upper bounds, and a second plan from timed steps."""
+"""The length of a training run that is limited to a number of minutes.
+
+The length has upper bounds, and is planned a second time when the speed of the first steps is known.
+"""
 
 from dataclasses import dataclass
 
@@ -9,14 +12,15 @@ MOST_EPOCHS = 40
 # Dropout is chosen for the number of memorable parameters. A parameter of a layer, which all tokens share, counts as
 # this fraction of a parameter in a token's own row of the embedding.
 LAYERS_SHARE = 0.25
-MOST_READINGS = 208  # More readings would need a dropout above 0.5; see dropout_for() in time_budget.py.
+# The upper bound of the argument of dropout_for() in time_budget.py, which would otherwise return a rate above 0.5.
+MOST_READINGS = 208
 # The fraction of the minutes that is spent on training steps; the rest is for validation and checkpoints.
 TRAINING_SHARE = 0.95
 # The number of steps is planned again after this fraction of their time. An earlier estimate would be too noisy.
 TIMED_SHARE = 0.1
 FEWEST_STEPS = 8
-# A second plan that differs by less than this fraction is not used, so that repeated runs on the same machine end with
-# the same bits.
+# A second plan is not used if its number of steps differs by less than this fraction, so that repeated runs on the same
+# machine end with the same bits.
 KEPT_WITHIN = 0.05
 
 
@@ -26,18 +30,18 @@ def memorable_parameters(count: ParameterCount) -> float:
 
 
 def most_epochs(count: ParameterCount, text_tokens: int) -> float:
-    """Return how many epochs are useful; with more of them the network would only overfit."""
+    """Return how many epochs are useful. In further epochs the network would only overfit."""
     return min(MOST_EPOCHS, MOST_READINGS * text_tokens / memorable_parameters(count))
 
 
 @dataclass
 class Pace:
-    """A timer of the first training steps, which plans the number of steps once more."""
+    """A timer of the first training steps, which then plans the number of steps a second time."""
 
-    seconds: float  # The time for all steps, without validations and checkpoints.
+    seconds: float  # The seconds for all steps, without validations and checkpoints.
     planned_steps: int
     most_steps: int  # With more steps the network would only overfit.
-    last: tuple[int, int] | None = None  # The step and the number of recorded shapes at the last call.
+    last: tuple[int, int] | None = None  # The step and the number of recorded shapes at the last call of plan().
     timed_steps: int = 0
     timed_seconds: float = 0.0
 
@@ -45,7 +49,7 @@ class Pace:
         """Return the total number of steps as soon as enough steps were timed. Until then, return 0.
 
         `seconds` is the time of the steps since the last call. The first interval is ignored, because libraries
-        initialize themselves in it; so is an interval in which a GPU recorded a new shape of batch.
+        initialize themselves in it. An interval in which a GPU recorded a new shape of batch is ignored, too.
         """
         before, self.last = self.last, (step, recorded_shapes)
         if before is not None and before[1] == recorded_shapes:
@@ -58,7 +62,7 @@ class Pace:
 
 
 def pace_of(job: Job, planned_steps: int, steps_per_epoch: int) -> Pace | None:
-    """Return the pace of a training run whose length was chosen for its minutes, or None for any other run."""
+    """Return a Pace if the length of the training run was chosen for a number of minutes, otherwise None."""
     training = job.training
     if training.minutes is None or training.maximum_tokens is None or job.start is not None:
         return None

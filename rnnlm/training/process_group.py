@@ -18,8 +18,8 @@ from rnnlm.training.job import STORE
 
 logger = logging.getLogger(__name__)
 
-# The timeout must exceed the time that rank 0 spends alone on validation and samples. It does not delay the detection
-# of a dead process: its connections close at once, and torchrun stops the other processes.
+# The timeout of collectives must exceed the time that rank 0 spends alone on validation and samples. It does not delay
+# the detection of a dead process, whose connections close at once. torchrun then stops the other processes.
 TIMEOUT = timedelta(hours=6)
 
 
@@ -29,17 +29,20 @@ class ProcessGroup:
 
     rank: int = 0
     size: int = 1
-    size_at_start: int | None = None  # The size of the group that began the run. None stands for the present size.
+    size_at_start: int | None = None  # The number of processes that began the run. None means that it equals `size`.
 
     @property
     def is_main(self) -> bool:
-        """True on rank 0, which writes files, samples and logs. This property is not a collective."""
+        """True on rank 0, which writes files, samples and logs.
+
+        Unlike the methods, this property is not a collective.
+        """
         return self.rank == 0
 
     def data_parallel(self, module: nn.Module) -> nn.Module:
         """Wrap a module so that its backward pass averages gradients over all ranks.
 
-        Every rank starts with the parameters of rank 0.
+        All ranks start with the parameters of rank 0.
         """
         if self.size == 1:
             return module
@@ -92,7 +95,7 @@ SINGLE_PROCESS = ProcessGroup()
 
 
 class ProcessChanges:
-    """The steps from which on another number of processes trained the run, in order. Empty if it never changed."""
+    """The steps at which the number of processes changed, in order. The list is empty if the number never changed."""
 
     def __init__(self, process_group: ProcessGroup) -> None:
         self.process_group = process_group
@@ -100,7 +103,7 @@ class ProcessChanges:
         self.note(step=0)
 
     def note(self, step: int) -> None:
-        """Record a change if another number of processes made the steps before this one."""
+        """Record a change at `step` if the number of processes before it was another one."""
         size, at_start = self.process_group.size, self.process_group.size_at_start
         before = self.changes[-1].processes if self.changes else at_start or size
         if before != size:
@@ -120,7 +123,7 @@ class ProcessChanges:
         return [change.model_dump() for change in self.changes]
 
     def load(self, state: Iterable[dict[str, int]], step: int) -> None:
-        """Restore the changes of a checkpoint, and record one at its step if the number of processes differs."""
+        """Restore the changes in a checkpoint, and record one at `step` if the number of processes differs now."""
         self.changes = [ProcessChange(**change) for change in state]
         self.note(step)
 
@@ -134,8 +137,8 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the process group for which this process was started, with gloo between CPUs and NCCL between GPUs.
 
     On a single machine the processes find each other through a file, because torch's TCP store listens on all network
-    interfaces and unpickles whatever it receives. Several machines use the TCP store at their rendezvous address. The
-    workers of Ray Train are already in a group, which Ray Train destroys itself.
+    interfaces and unpickles whatever it receives. On several machines they use the TCP store at their rendezvous
+    address. The workers of Ray Train are already in a group, which Ray Train destroys itself.
     """
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -150,7 +153,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     path = os.environ.get(STORE)
     if path is None:
         dist.init_process_group(backend, timeout=TIMEOUT)
-    else:  # Each restart uses a new file, because the old one lists dead processes.
+    else:  # Each restart uses a new file, because the old file lists processes that have ended.
         store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
         dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=TIMEOUT)
     try:

@@ -1,4 +1,4 @@
-"""Samples during training: pages in the run's folder with continuations of the configured prompts."""
+"""Samples during training. They are pages in the run's folder with continuations of the configured prompts."""
 
 import logging
 from pathlib import Path
@@ -20,7 +20,7 @@ def write_samples(
 ) -> None:
     """Write samples/step-….md in the run's folder. Log a warning if the file cannot be written.
 
-    Sampling uses its own random generator, so it does not change the course of training.
+    The samples are drawn by a separate random generator, so they do not change the course of training.
     """
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
     prompts = choose_prompts(dataset, tokenizer, config)

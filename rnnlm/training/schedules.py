@@ -12,7 +12,7 @@ from rnnlm.config.training_config import ScheduleConfig
 class RateFactor:
     """The factor by which the peak learning rate is multiplied at each step.
 
-    This is an object and not a function, so that LambdaLR.state_dict() stores its attributes. All of them are JSON
+    This is an object and not a function, so that LambdaLR.state_dict() stores its attributes. All attributes are JSON
     values.
     """
 
@@ -21,7 +21,7 @@ class RateFactor:
         self.total_steps = total_steps
         self.warmup = math.ceil(config.warmup_share * total_steps)  # The number of warm-up steps.
         self.plateau_factor = config.plateau_factor
-        self.plateaus = 0  # The number of plateaus so far.
+        self.plateaus = 0  # How often the validation loss has reached a plateau so far.
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:
@@ -37,13 +37,13 @@ class RateFactor:
 class Patience:
     """A counter that is exhausted after `limit` evaluations in a row without a new lowest value.
 
-    If `limit` is None, it is never exhausted.
+    If `limit` is None, the counter is never exhausted.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.best: float | None = None
-        self.waited = 0  # The number of evaluations since the best one or the last restart.
+        self.waited = 0  # The number of evaluations since the lowest value or the last restart.
 
     def observe(self, value: float) -> None:
         if self.best is None or value < self.best:
@@ -68,7 +68,7 @@ class Patience:
 
 
 class Schedule(LambdaLR):
-    """A learning-rate scheduler that applies RateFactor, and learns of validation losses by `observe`.
+    """A learning-rate scheduler that applies RateFactor. The training loop reports validation losses to `observe`.
 
     torch's ReduceLROnPlateau is not used, because it cannot be combined with a warm-up.
     """
@@ -94,9 +94,9 @@ class Schedule(LambdaLR):
         self.base_lrs = [rate * factor for rate in self.base_lrs]
 
     def observe(self, nll_nats_per_token: float) -> None:
-        """Count a validation loss, and lower the learning rate from the next step on if the loss is on a plateau."""
+        """Record a validation loss. If the loss is on a plateau, lower the learning rate from the next step on."""
         if self.last_epoch < self.factor.warmup:
-            return  # The warm-up is not over, so this loss does not show whether the peak rate is too high.
+            return  # During the warm-up, the loss does not show whether the peak rate is too high.
         self.patience.observe(nll_nats_per_token)
         if self.patience.exhausted:
             self.patience.restart()

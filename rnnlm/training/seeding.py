@@ -1,4 +1,4 @@
-"""Seeds and states of all random generators."""
+"""Seeds of all random generators, and their states."""
 
 import hashlib
 import os
@@ -22,12 +22,13 @@ def seed_everything(seed: int, deterministic: bool) -> None:
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this variable.
+        # cuBLAS is deterministic only with this environment variable.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:
-    """Return a CPU generator that depends only on seed and step, not on what was drawn before.
+    """Return a CPU generator that depends only on the seed and the step, not on what was drawn before.
 
     Hence no generator state has to be saved for the next step, and evaluations or log lines cannot change it.
     """

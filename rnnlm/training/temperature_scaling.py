@@ -2,7 +2,7 @@
 
 A model that has read its training text many times is overconfident on other text. A temperature above 1 flattens the
 predicted distribution without changing the order of its logits. The temperature is chosen to minimize the loss on the
-validation split. It is merged into the weights, so that users of the model can ignore it.
+validation split. The weights are divided by it, so that users of the model need not know the temperature.
 """
 
 import math
@@ -19,9 +19,9 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import padding_mask
 
-GRID = 10.0 ** (np.arange(-16, 17) / 16)  # Candidates for 1 / temperature, from 0.1 to 10.
+GRID = 10.0 ** (np.arange(-16, 17) / 16)  # The grid of values of 1 / temperature that are tried, from 0.1 to 10.
 NEIGHBOURS = 4  # One pass tries this number of grid points on each side of the centre.
-FLAT_NATS = 1e-8  # If the best and the worst loss differ by less, the temperature has no effect.
+FLAT_NATS = 1e-8  # If the largest and the smallest loss differ by less than this, the temperature has no effect.
 
 
 def scale_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> "TemperatureFit":
@@ -33,7 +33,7 @@ def scale_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch
 
 class TemperatureFit(NamedTuple):
     temperature: float
-    summed_nll_nats: float  # The loss at that temperature, summed over all predicted tokens.
+    summed_nll_nats: float  # The loss at this temperature, summed over all predicted tokens.
 
 
 def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
@@ -41,8 +41,8 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
     One pass over the batches computes the loss at nine temperatures, at first from 0.56 to 1.8. The loss is convex in 1
     / temperature, so a further pass is needed only if the lowest loss is at an end of the range. The temperature is the
-    minimum of a parabola through the lowest loss and its two neighbours. The loss there is interpolated by the
-    polynomial through all nine points, which is exact to about the precision of float32.
+    minimum of a parabola through the lowest loss and its two neighbours. The loss at this temperature is interpolated
+    by the polynomial through all nine points, which is exact to about the precision of float32.
     """
     centre = len(GRID) // 2
     while True:
@@ -62,7 +62,7 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
 
 def vertex(values: np.ndarray) -> float:
-    """Return the x of the lowest point of the parabola through (-1, a), (0, b), (1, c)."""
+    """Return the x of the lowest point of the parabola through (-1, a), (0, b), (1, c). `values` are a, b and c."""
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 
@@ -94,9 +94,9 @@ def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], shar
 def divide_logits(model: LanguageModel, temperature: float) -> None:
     """Divide the model's logits in place, without changing its recurrent states.
 
-    If the stack normalizes its output, the gain of the normalization is divided. Otherwise the weights of the head are
-    divided. If they are tied to the embedding, this changes the embedding too, and the W of the lowest layer is
-    multiplied in order to compensate.
+    If the stack normalizes its output, the gain of this normalization is divided. Otherwise the weights of the head are
+    divided. If the head is tied to the embedding, dividing it changes the embedding, too. To compensate, the W of the
+    lowest layer is then multiplied.
     """
     model.head.bias.div_(temperature)
     if isinstance(model.stack.output_norm, nn.RMSNorm):

@@ -21,16 +21,19 @@ from rnnlm.training.training_speed import remembered_speed
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-MOST_PARAMETERS = 25  # At most this many parameters for each token of the text.
+MOST_PARAMETERS = 25  # A network has at most this many parameters for each token of the text.
 
 
 class Size(Record):
-    """The size and settings chosen for the minutes. They replace only settings that are null in the configuration."""
+    """The size and settings chosen for a number of minutes.
+
+    They replace only settings that are null in the configuration.
+    """
 
     hidden_size: int
     epochs: int
     maximum_tokens: int
-    minutes: float  # The expected minutes, which are fewer than allowed if more epochs would only overfit.
+    minutes: float  # The expected minutes. They are fewer than allowed if further epochs would only overfit.
     precision: Precision
     dropout: float
     learning_rate: float
@@ -51,10 +54,11 @@ class Size(Record):
 
 
 def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """Return the configuration with a size and a length that suit its minutes, or with the default ones.
+    """Return the configuration with a size and a length of training that suit its minutes.
 
-    The choice is stored for this dataset and these settings. Hence a run that was killed, and a later run on the same
-    text, get the same size and length even if the machine is faster or slower by then.
+    Without minutes, the default size and length are used. The choice is stored for this dataset and these settings.
+    Hence a run that was killed, and a later run on the same text, get the same size and length even if the machine is
+    faster or slower by then.
     """
     config = with_loss_of_device(config)
     minutes = config.training.minutes
@@ -62,7 +66,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            # If both were set, the number of tokens would seem to have been chosen for the minutes.
+            # If both were set, the number of tokens would look as if it had been chosen for the minutes.
             changes["minutes"] = None
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
@@ -74,7 +78,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
-        # With the dataset's id, rnnlm prune keeps the file as long as the dataset.
+        # The stored dataset_id makes rnnlm prune keep the file as long as the dataset.
         return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}
 
     home.make(home.starts)
@@ -95,7 +99,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
-    """Choose a loss if none was configured.
+    """Return the configuration with a loss chosen for its device, unless it already names a loss.
 
     On a GPU the choice is the exact loss, because computing all logits takes less time there than sampling some.
     """
@@ -109,8 +113,8 @@ def is_open(config: PipelineConfig) -> bool:
     """Return True if the size of the network and the length of its training must be chosen to suit the minutes.
 
     Nothing is chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a network.
-    Nothing is chosen either if the run starts from another model: it has its own learning rate and length, and must
-    keep the other model's size.
+    Nothing is chosen either if training starts from another model, because the network must then keep this model's
+    size, and has its own learning rate and length.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None
@@ -156,7 +160,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
 
 def enough_tokens(in_time: float, text_tokens: int) -> float:
-    """Return the number of tokens that a network must be able to read. If it cannot, the network is too large.
+    """Return the number of tokens that a network must read within the minutes. A network that reads fewer is too large.
 
     `in_time` is the number of tokens that a network of DEFAULT_UNITS units reads in the minutes. The result grows with
     its square root, so that more minutes permit a larger network (Hoffmann et al. 2022). The result is somewhat larger
@@ -166,9 +170,9 @@ def enough_tokens(in_time: float, text_tokens: int) -> float:
 
 
 def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest of the ascending values that fits, or the first value if none does.
+    """Return the largest of the ascending `values` for which `fits` is true, or the first value if there is none.
 
-    The search begins at values[start], because testing a value takes time.
+    The search begins at values[start], because calling `fits` takes time.
     """
     place = start
     while place + 1 < len(values) and fits(values[place]) and fits(values[place + 1]):
@@ -179,7 +183,7 @@ def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> i
 
 
 def dropout_for(readings: float) -> float:
-    """Return the dropout rate, which grows with the number of parameters per token of the text and with the epochs.
+    """Return the dropout rate, which grows with `readings`.
 
     `readings` is memorable parameters · epochs / tokens of the text.
     """
@@ -187,7 +191,7 @@ def dropout_for(readings: float) -> float:
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
-    """Return the configuration with this number of units, as its speed is measured."""
+    """Return the configuration with this number of units. It is used to measure the speed of training."""
     model = config.model.model_copy(update={"hidden_size": units})
     training = config.training.model_copy(update={"precision": precision_of(config.training)})
     return config.model_copy(update={"model": model, "training": training})

@@ -46,7 +46,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Validation:
-    """The perplexity of the model on a sample of the validation split. Calling it is a collective of all ranks."""
+    """A callable that returns the perplexity on a sample of the validation split.
+
+    Calling it is a collective of all ranks.
+    """
 
     model: LanguageModel
     sample: TuningSample
@@ -55,7 +58,7 @@ class Validation:
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __call__(self, step: int) -> float:
-        """Notify the listener of the step, and return the perplexity."""
+        """Notify the listener that a validation begins after `step` steps, and return the perplexity."""
         self.listener.validating(self.model, step)
         rank, size = self.process_group.rank, self.process_group.size
         batches = self.sample.batches(self.batch_size, rank, size)
@@ -104,7 +107,7 @@ def train(
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))
     checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
     pace = pace_of(job, total_steps, batches_per_epoch)
-    # With a pace, training may become longer than planned, so the feed must not end early.
+    # With a Pace, training may become longer than planned, so the feed must not end early.
     fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(

@@ -1,4 +1,4 @@
-"""Listeners to training events. They write the history and samples, and call a tracker, which sends both."""
+"""Listeners to training events. They write the history and samples, and call a tracker, which sends both to MLflow."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -29,11 +29,11 @@ class TrainingListener:
         """Handle a new measurement of training or validation."""
 
     def validating(self, model: "LanguageModel", step: int) -> None:
-        """Handle a model that is about to be validated. It has the weights that would be saved."""
+        """Handle the beginning of a validation. `model` has the weights that would be saved now."""
 
 
 class RunListener(TrainingListener):
-    """A listener that writes a run's history and samples to its folder, and calls the tracker after each."""
+    """A listener that writes a run's history and samples to its folder, and calls the tracker after each entry."""
 
     def __init__(self, folder: "Path", tracker: Tracker | None = None) -> None:
         self.folder, self.tracker = folder, tracker
@@ -41,7 +41,7 @@ class RunListener(TrainingListener):
         self.samples: tuple[DatasetRecord, GenerationConfig] | None = None
 
     def with_samples(self, dataset: DatasetRecord, config: "GenerationConfig") -> Self:
-        """Also write samples at each validation, with the configured prompts. Return the listener."""
+        """Let the listener also write samples at each validation, with the configured prompts. Return the listener."""
         self.samples = dataset, config
         return self
 

@@ -62,7 +62,8 @@ UNMARKED = (
     DRAWN_TARGETS,
     "nll-valid",
 )
-OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # The argument is the run's id.
+# A function of the run's id that returns the tracker's context.
+OpenTracker = Callable[[str], AbstractContextManager[Tracker]]
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
 Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # A launcher returns None if this process should train.
 
@@ -130,7 +131,9 @@ def run_training(
                     listener = listener.with_samples(dataset, config.generation)
                 with former_processes_ended(folder):
                     result = train(job, choose_device(config.training.device), listener, interruption)
-            tracker.flush()  # If MLflow was unavailable until now, its run gets an id here.
+            # If MLflow was unavailable until now, this call creates the MLflow run, whose id is then stored in the
+            # run's folder.
+            tracker.flush()
             facts = {**started, "mlflow_run_id": tracker.mlflow_run_id, **result.model_dump()}
             trained = RunRecord.model_validate({**facts, "folder": folder})
             facts["counting_seconds"] = add_counts(home, config, dataset, trained)
@@ -142,8 +145,8 @@ def run_training(
 def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: bool = False) -> RunRecord | None:
     """Return the complete run in `folder`, or None. If there is none, leave a folder that is ready for training.
 
-    A complete run may be fetched from the storage. The caller must hold the run's lock. If `force` is true, a complete
-    run is ignored.
+    A complete run may be fetched from the shared storage. The caller must hold the run's lock. If `force` is true, a
+    complete run is ignored.
     """
     if not force:
         fetch_folder(folder)
@@ -160,11 +163,11 @@ def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: 
 
 
 def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
-    """Write run.json and the marker of completeness. `facts` contains all fields of the record except its folder."""
+    """Write run.json and the marker of completeness. `facts` contains all fields of the record except `folder`."""
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
-    remove_partials(folder)  # The run that this one replaces was set aside until now.
+    remove_partials(folder)  # The run that this run replaces was set aside and kept until now.
     return RunRecord.model_validate({**facts, "folder": folder})
 
 
@@ -208,7 +211,7 @@ def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFro
 def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
     """Return the settings that a run's result depends on.
 
-    The initial weights belong to them, but not the name by which they were found.
+    If `warm` is true, the name of the model from which training starts is left out: its weights matter, not its name.
     """
     settings = result_settings(training.of_warm_start() if warm else training)
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
@@ -227,7 +230,7 @@ def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
 
 
 def add_counts(home: Home, config: "PipelineConfig", dataset: DatasetRecord, run: RunRecord) -> float | None:
-    """Store the n-gram model that is mixed with the network, and return the seconds that counting took.
+    """Store the n-gram model that is mixed with the network. Return the seconds that its computation took.
 
     Return None if no n-gram model is configured.
     """

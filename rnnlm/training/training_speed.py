@@ -1,4 +1,4 @@
-"""The number of tokens that a configuration trains on per second on this machine, measured and remembered."""
+"""The number of tokens that a configuration trains on per second on this machine. It is measured and stored."""
 
 import math
 import time
@@ -28,18 +28,18 @@ from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import holder, training_batches
 
-MEASURED_SECONDS = 1.0  # The time spent on measuring the speed of one size.
-# A measured speed is reused for this long. Later it is measured again, because the machine may have been busy.
+MEASURED_SECONDS = 1.0  # The seconds that are spent on measuring the speed of one size.
+# A measured speed is reused for this many seconds, then measured again, because the machine may have been busy.
 SPEED_SECONDS = 86_400
 SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
-WARM_UP_STEPS = 3  # Steps before the measurement.
+WARM_UP_STEPS = 3  # The number of steps before the measurement.
 
 
 def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
     """Return the result of measured_speed(), which is measured at most once in SPEED_SECONDS.
 
-    The stored speed is valid for one machine, the same settings and rows of about the same length. Hence the next text
-    needs no measurement. Its own speed may differ a little, but training plans its length again (pace.py).
+    The stored speed is used on this machine for all texts with the same settings and rows of about the same length. The
+    speed may differ a little from text to text, but training plans its length again (pace.py).
     """
     settings = flatten(result_settings(config.training) | {"model": result_settings(config.model)})
     shape = {path: value for path, value in settings.items() if path not in SPEED_IGNORES}
@@ -82,8 +82,8 @@ def training_speed(
             for batch in islice(batches, WARM_UP_STEPS if step == 0 else steps_between_waits(device)):
                 taken = take_step(updater, batch, state, step_generator(training.seed, step))
                 state, step, count = taken.state, step + 1, count + batch.predicted_tokens
-            taken.loss.item()  # Reading the loss waits for the device.
-            # Recording a CUDA graph takes longer than many steps.
+            taken.loss.item()  # Reading the loss waits until the device has finished its steps.
+            # A step that records a CUDA graph is not timed, because the recording takes longer than many steps.
             if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:
                 spent, tokens = spent + time.perf_counter() - start, tokens + count
     return tokens / spent
@@ -92,7 +92,7 @@ def training_speed(
 def steps_between_waits(device: torch.device) -> int:
     """Return the number of steps after which the measurement waits for the device.
 
-    Training seldom waits for a GPU, so that Python can prepare further steps while the GPU works.
+    As in training, the measurement waits for a GPU only rarely, so that Python can prepare further steps meanwhile.
     """
     return 16 if device.type == "cuda" else 1
 

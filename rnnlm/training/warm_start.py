@@ -13,21 +13,21 @@ from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# A file in the folder of a run and in that of its initial model. It has the fingerprints of all documents that the
-# initial model and its own ancestors were trained on.
+# A file in the folders of a run and of its initial model, with the fingerprints of all documents that the initial model
+# was trained on. This includes the documents of all models from which the initial model was started.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
     """Return the folder with the copy of the model that a run starts from.
 
-    The folder also has the model's tokenizer, and ANCESTOR_DOCUMENTS if they were recorded.
+    The folder also has the model's tokenizer, and the file ANCESTOR_DOCUMENTS if its content is known.
     """
     return inside(home.starts, start.model_sha256[:16])
 
 
 def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
-    """Return, for each token that both vocabularies contain, its new id and its id in `earlier`."""
+    """Return a mapping from new to earlier ids of the tokens that both vocabularies contain."""
     old = load_tokenizer(earlier).vocabulary
     new = load_tokenizer(tokenizer_folder).vocabulary
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
@@ -54,7 +54,8 @@ def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int,
     """
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
-    if model.config["one_hot"]:  # The embedding is the identity, so it is the first W that has a row for each token.
+    # The embedding is the identity. The first W has one row for each token, and is copied by token instead.
+    if model.config["one_hot"]:
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
     old_weights = dict(earlier.named_parameters())
     for name, weight in model.named_parameters():

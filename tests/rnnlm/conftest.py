@@ -1,4 +1,4 @@
-"""A fixture with a trained model, because a model that always predicts the same would prove nothing."""
+"""A fixture with a trained model. Tests with a model that always predicts the same would prove nothing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +22,11 @@ class Storyteller:
     tokenizer: TextTokenizer
 
     def model(self) -> LanguageModel:
-        """Return the model, loaded again because a test may change it."""
+        """Return the model. It is loaded anew each time, because a test may change it."""
         return load_model(self.folder)
 
     def network(self) -> LanguageModel:
-        """Return the model without its n-gram model, as in transformers and ONNX."""
+        """Return the model without its n-gram model, because transformers and ONNX only contain the network."""
         model = self.model()
         model.mixture = None
         return model
@@ -39,7 +39,7 @@ class Storyteller:
 
 @pytest.fixture(scope="session")
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
-    """Train two layers of 32 units on 2,000 sentences for a few seconds."""
+    """Train a network of two layers with 32 units on 2,000 sentences for a few seconds."""
     folder, dataset = built_once(tmp_path_factory, stories_model)
     return Storyteller(folder, dataset, load_tokenizer(folder))
 

@@ -11,9 +11,9 @@ PLACES = ["attic", "cellar", "garden", "harbour", "kitchen", "market"]
 
 
 def favour(draw: random.Random, words: list[str], first: int) -> str:
-    """Return one of the words.
+    """Return a random word of the list, which is regarded as a circle.
 
-    The word at `first` is returned in half of all cases, the next one in a quarter, and so on, in a circle.
+    The word at `first` is returned in half of all cases, the next word in a quarter of all cases, and so on.
     """
     turned = [words[(first + step) % len(words)] for step in range(len(words))]
     return draw.choices(turned, weights=[2.0**-step for step in range(len(words))])[0]

@@ -1,4 +1,4 @@
-"""Some errors may disappear by themselves; others can only be fixed by the user."""
+"""Errors are worth a retry if they may disappear by themselves, not if only the user can fix them."""
 
 import pytest
 

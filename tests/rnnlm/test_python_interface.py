@@ -1,4 +1,4 @@
-"""The arguments that `rnnlm.train` and `rnnlm.load` accept or reject. Importing them takes little time."""
+"""`rnnlm.train` and `rnnlm.load` reject wrong arguments with advice, and importing rnnlm takes little time."""
 
 import inspect
 import json
@@ -151,7 +151,7 @@ def test_a_registered_model_is_loaded_by_each_of_its_names(registered: Registrar
 
 @pytest.mark.long
 def test_a_trained_model_is_registered_without_prefect(tmp_path: Path) -> None:
-    """The test runs in a separate process. The second call finds all results."""
+    """`rnnlm.train` registers a model without Prefect, in a separate process. A second call finds all results."""
     corpus = write_toy_corpus(tmp_path / "toy")
     program = (
         "import sys, rnnlm\n"

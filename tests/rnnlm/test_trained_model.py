@@ -26,9 +26,10 @@ def test_the_test_text_has_the_perplexity_of_the_evaluation(
     assert model.perplexity(text) == pytest.approx(expected.perplexity, rel=1e-5)
     scores = model.score([text, *text.splitlines()])
     assert scores["bits_per_byte"][0] == pytest.approx(expected.bits_per_byte, rel=1e-5)
-    assert scores["tokens"].tolist() == [400, *[10] * 40]  # A line has nine words and <eos>.
+    assert scores["tokens"].tolist() == [400, *[10] * 40]  # Each of the 40 lines has nine words and <eos>.
     nats = (scores["tokens"] * scores["perplexity"].map(math.log))[1:].sum()
-    assert nats / 400 == pytest.approx(expected.nll_nats_per_token, rel=1e-5)  # Each line is scored separately.
+    # Lines that are scored one by one have the same losses as in the split.
+    assert nats / 400 == pytest.approx(expected.nll_nats_per_token, rel=1e-5)
 
 
 def test_scores_are_rows_in_order_with_unknown_words(model: "rnnlm.Model") -> None:
@@ -61,7 +62,8 @@ def test_the_same_seed_gives_the_same_texts(model: "rnnlm.Model") -> None:
     texts = model.generate("the cat", n=3, seed=1, maximum_tokens=4)
     assert len(texts) == 3
     assert all(text.startswith("the cat ") for text in texts)
-    assert model.generate("the cat", n=2, seed=2, maximum_tokens=4) == texts[1:]  # Each text has the next seed.
+    # The seed of each text is one higher than that of the previous text.
+    assert model.generate("the cat", n=2, seed=2, maximum_tokens=4) == texts[1:]
     (greedy,) = model.generate("the cat", temperature=0)
     assert model.generate("the cat", temperature=0, seed=9) == [greedy]
 

@@ -15,11 +15,12 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
     """Return a Kneser-Ney model in memory.
 
     It needs 2 to 8 bytes for each n-gram and each context, plus the sums that are computed from them. The order of the
-    model is the length of the longest n-gram in the text. For instance, rows of one word contain trigrams at most.
+    model is the length of the longest n-gram in the text, which may be smaller than `order`. For instance, rows of one
+    word contain trigrams at most.
     """
     ids = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     levels: list[Level] = []
-    above = np.zeros((0, 0), ids)  # The contexts of the previous level, one row each.
+    above = np.zeros((0, 0), ids)  # The contexts of the previous level, one per row.
     for length in range(order):
         found = connection.execute(statement("ngram/read_ngrams"), {"ngram_order": length + 1}).fetchnumpy()
         if not len(found["word"]):
@@ -80,5 +81,5 @@ def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def smallest(counts: np.ndarray) -> np.ndarray:
-    """Return the same counts in the narrowest type that can represent them."""
+    """Return the counts in the narrowest type that can represent all of them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

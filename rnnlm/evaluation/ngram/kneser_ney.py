@@ -2,10 +2,10 @@
 
     p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context)
 
-The recursion ends with the uniform distribution over the predictable vocabulary. At the highest order c is the number
-of occurrences, at lower orders the number of distinct tokens on the left. N-grams that begin with <bos> have no tokens
-on the left, so their occurrences are counted at every order. A context does not extend beyond its row. Hence, if a
-sentence is cut into several rows, the context before each cut is lost.
+The recursion ends with the uniform distribution over the predictable vocabulary. At the highest order, c is the number
+of occurrences of the n-gram. At lower orders, c is the number of distinct tokens on its left. N-grams that begin with
+<bos> have no tokens on the left, so their occurrences are counted at every order. A context does not extend beyond its
+row. Hence, if a sentence is cut into several rows, the context before each cut is lost.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """Count the training split of the dataset, or find its model under home.ngrams."""
+    """Return the n-gram model of the dataset's training split. If it does not exist under home.ngrams, count it."""
 
     def train(database: Path) -> None:
         with open_database(database, config, dataset.database) as connection:
@@ -35,9 +35,10 @@ def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) ->
 def count_ngrams(
     connection: duckdb.DuckDBPyConnection, vocabulary_size: int, longest_order: int, first_row: int = 0
 ) -> None:
-    """Write the model of the attached dataset's training split to an empty database, counting from first_row on.
+    """Write the model of the attached dataset's training split to an empty database.
 
-    The orders are counted from the highest one down, because each order is derived from the one above it.
+    Rows are counted from `first_row` on. The orders are counted from the highest one down, because each order is
+    derived from the order above it.
     """
     orders = range(longest_order, 0, -1)
     create_tables(connection, vocabulary_size)

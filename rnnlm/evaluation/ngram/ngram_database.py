@@ -30,7 +30,7 @@ class NgramRecord(StageRecord):
     """A trained n-gram model, which is a single DuckDB file that does not change."""
 
     folder: Path
-    config: NgramConfig  # The settings of the training, with the memory and threads for reading the model.
+    config: NgramConfig  # The settings of the training. The memory and threads also apply when the model is read.
 
     @property
     def database(self) -> Path:
@@ -38,9 +38,9 @@ class NgramRecord(StageRecord):
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
-    """Return the model of `source`. If it does not exist yet, create it by train(database).
+    """Return the n-gram model of `source`. If it does not exist yet, create it by train(database).
 
-    `seconds` is the duration of the training, even if it happened earlier.
+    `seconds` of the result is the duration of the training, even if it happened earlier.
     """
     model = {"method": config.method, "order": config.order}
     facts = {"stage": STAGE_VERSIONS["ngram"], **model, "duckdb": version("duckdb"), **source}
@@ -62,12 +62,13 @@ def open_database(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection with the configured memory and threads. Raise ConfigError if the memory is insufficient.
 
-    `dataset` is a file that is attached read-only under this name. `spill` is a folder for temporary data; the database
-    is then opened read-only. Without it, DuckDB writes temporary data next to the file.
+    `dataset` is a file that is attached read-only under the name `dataset`. `spill` is a folder for temporary data; the
+    database is then opened read-only. Without `spill`, DuckDB writes temporary data next to the file.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
-        "preserve_insertion_order": False,  # Otherwise DuckDB would buffer rows to keep an order that is not needed.
+        # With the default true, DuckDB would buffer rows to keep an order that is not needed.
+        "preserve_insertion_order": False,
     }
     if spill is not None:
         settings["temp_directory"] = str(spill)
@@ -77,7 +78,8 @@ def open_database(
         if dataset is not None:
             if not dataset.exists():
                 raise DatasetError(f"{dataset}: the file is missing; run again with --force sequences")
-            quoted = str(dataset).replace("'", "''")  # ATTACH does not accept parameters.
+            # The path is quoted by hand, because ATTACH does not accept parameters.
+            quoted = str(dataset).replace("'", "''")
             connection.execute(f"attach '{quoted}' as dataset (read_only)")
             locate_parts(connection, dataset.parent)
         try:
@@ -93,8 +95,8 @@ def open_database(
 def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a trained model read-only, with the view log_probabilities of the dataset.
 
-    The model of the textbook contains its own text instead of a dataset. Temporary data is written next to the model's
-    folder. If the process is killed, write_once removes the data later.
+    The back-off model of the textbook contains its own text, so it needs no dataset. Temporary data is written next to
+    the model's folder. If the process is killed, write_once removes the data later.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,

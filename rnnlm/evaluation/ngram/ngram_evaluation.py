@@ -28,20 +28,23 @@ DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram
 class NgramResult(Record):
     method: Method
     order: int
-    normalised: bool  # False if the scores of all words sum to more than 1. Then the score is not a perplexity.
+    # False if the scores of all words sum to more than 1. The exponential of the mean loss is then not a perplexity.
+    normalised: bool
     test_perplexity: float
-    validation_perplexity: float | None  # It is None for the textbook's model, which has no validation part.
-    tokens: int  # The number of predicted test tokens.
-    unknown_rate: float  # The fraction of these tokens that are not in the vocabulary, or not in the training part.
-    seconds: float  # The seconds of training (even if it happened earlier) and scoring, without preparing the data.
+    # It is None for the back-off model of the textbook, which has no validation part.
+    validation_perplexity: float | None
+    tokens: int  # The number of predicted tokens in the test split.
+    unknown_rate: float  # The fraction of the test tokens that are not in the vocabulary, or not in the training part.
+    # The seconds of training (even if it happened earlier) and scoring, without those of preparing the data.
+    seconds: float
     samples: tuple[Sample, ...]
 
 
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
     """Train and score an n-gram model.
 
-    Modified Kneser-Ney uses the same rows on which neural models are trained and scored. The textbook's back-off uses
-    the corpus as one stream of words, of which 90 % are for training and 10 % for testing.
+    Modified Kneser-Ney uses the same rows on which neural models are trained and scored. The back-off model of the
+    textbook uses the corpus as one stream of words, of which 90 % are for training and 10 % for testing.
     """
     dataset, tokenizer = None, None
     if config.method == "kneser-ney":
@@ -68,9 +71,9 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 
 def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
-    """Return the score of a whole split. The textbook's model contains its own text, so it needs no dataset.
+    """Return the score of a whole split. The back-off model of the textbook contains its own text and needs no dataset.
 
-    The scores of the textbook's model sum to more than 1, so the result is not a perplexity.
+    The scores that this model gives to all words sum to more than 1, so the result is not a perplexity.
     """
     with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})
@@ -80,7 +83,7 @@ def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: 
 
 
 def unknown_rate(model: NgramRecord) -> float:
-    """Return the fraction of the textbook's test words that do not occur in its training part."""
+    """Return the fraction of the words in the textbook model's test part that do not occur in its training part."""
     with open_model(model) as connection:
         [(rate,)] = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchall()
     return float(rate)
@@ -89,9 +92,9 @@ def unknown_rate(model: NgramRecord) -> float:
 def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[Sample, ...]:
     """Draw the configured number of texts. The same seed gives the same texts.
 
-    SQL computes each distribution, and NumPy draws from it. Kneser-Ney begins with <bos> and stops at <eos>. The stream
-    of the textbook has neither of them and no tokenizer; a text begins with the empty context and stops at
-    config.maximum_tokens.
+    SQL computes each distribution, and NumPy draws from it. A text of the Kneser-Ney model begins with <bos> and stops
+    at <eos>. The back-off model of the textbook has neither of these tokens and no tokenizer. Its texts begin with the
+    empty context and stop at config.maximum_tokens.
     """
     config, samples = model.config, []
     generator = np.random.default_rng(config.seed)
@@ -115,7 +118,7 @@ def next_distribution(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the ids, texts and probabilities of all possible next tokens, (predictable,) each.
 
-    Only the last order - 1 ids of the context are used.
+    Only the last order - 1 ids of `context` are used.
     """
     last = [0, 0, 0, 0, *context][-4:]
     columns = connection.execute(

@@ -1,8 +1,9 @@
-"""The textbook's back-off on one stream of words, which is NOT a normalized probability distribution.
+"""The back-off model of a textbook, which is NOT a normalized probability distribution.
 
-The score of w is count(context, w) / total(context) of the first order m = order … 2 with count(context, w) > 0. If
-there is none, the score is (count(w) + 1) / (N + V). The scores of all words after a context sum to more than 1. Hence
-the exponential of the mean negative logarithm, which the book reports, is not a perplexity.
+The corpus is one stream of words. The score of w is count(context, w) / total(context) of the first order m = order … 2
+with count(context, w) > 0. If there is none, the score is (count(w) + 1) / (N + V). The scores of all words after a
+context sum to more than 1. Hence the exponential of the mean negative logarithm, which the book reports, is not a
+perplexity.
 """
 
 import re
@@ -22,9 +23,9 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
-BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The pattern applies to lower-cased text.
-TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning, that are the training part.
-CONTEXT = 4  # The number of context columns, c1 to c4.
+BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The tokens of the textbook's model, in lower-cased text.
+TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning of the text, that are the training part.
+CONTEXT = 4  # The number of words before each word that are stored, in the columns c1 to c4.
 POSITIONS_AT_ONCE = 1_000_000
 
 
@@ -45,7 +46,10 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """Yield the book's tokens. Lines are read one by one, because no token extends beyond a line."""
+    """Yield the tokens of a text as the textbook defines them.
+
+    Lines are read one by one, because no token spans two lines.
+    """
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield from BOOK_WORD.findall(line.lower())

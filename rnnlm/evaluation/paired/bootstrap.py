@@ -1,9 +1,9 @@
 """The paired bootstrap, which tests whether a difference is significant (Koehn 2004, Efron and Tibshirani 1993).
 
-Of n units, n are drawn with replacement, and the difference in nats per byte is computed. This is repeated many times.
-The results vary like those of other samples of the same kind of text. Tokens would be the wrong units, because those of
-a line are correlated. A unit consists of a document's lines for comparison. If there are few documents, a unit is a run
-of neighbouring lines instead.
+From n units, n units are drawn with replacement, and the difference in nats per byte is computed. This is repeated many
+times. The results vary like those of other samples of the same kind of text. A unit consists of the lines of a document
+that are compared. If there are few documents, a unit is a run of neighbouring lines instead. Single tokens would be the
+wrong units, because the tokens of a line are correlated.
 
 Neighbouring units are similar, too, and their correlation widens the bounds (Newey and West 1987). If units are runs of
 lines, the correlation within a document also widens them (Liang and Zeger 1986). So does skewness: if a candidate is
@@ -30,7 +30,8 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
-MAXIMUM_UNITS = 10_000  # Of more documents, runs of neighbours form a unit, so that resampling stays fast.
+# The largest number of units. Of more documents, runs of neighbours form a unit, so that resampling stays fast.
+MAXIMUM_UNITS = 10_000
 DRAWN_AT_ONCE = 2_000_000  # The number of units drawn at once.
 
 
@@ -48,7 +49,7 @@ def measure_evidence(
         losses: The file.
         config: The settings of the registry.
         comparison: The number of this comparison among those with the same champion, from 1 on.
-        must_be_better: Whether the candidate must be shown to be better; see evidence_from().
+        must_be_better: Whether the candidate must be shown to be better to be promoted; see evidence_from().
         only_lines: The digests of the lines to use, (lines,) uint64. If None, all lines are used.
     """
     digests = None if only_lines is None else only_lines.tolist()
@@ -65,14 +66,14 @@ def measure_evidence(
 
 @dataclass(frozen=True)
 class Units:
-    """The units to draw, in the order of the text.
+    """The units from which the bootstrap draws, in the order of the text.
 
     A unit is all lines of a document, or a run of neighbouring lines.
     """
 
-    excess_nats: np.ndarray  # (units,): the loss of the candidate minus that of the champion.
+    excess_nats: np.ndarray  # The loss of the candidate minus the loss of the champion, (units,).
     byte_counts: np.ndarray  # (units,)
-    # (documents,): the first unit of each document. None means that each document is a unit.
+    # The index of the first unit of each document, (documents,). None means that each document is a unit.
     document_starts: np.ndarray | None = None
 
     @property
@@ -81,7 +82,10 @@ class Units:
 
     @property
     def residuals(self) -> np.ndarray:
-        """The excess of each unit minus its proportional part of the total, (units,). The residuals sum to 0."""
+        """The excess of each unit minus its part of the total excess in proportion to its bytes, (units,).
+
+        The sum is 0.
+        """
         found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
         return found
 
@@ -93,7 +97,7 @@ def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_count
         sums = (unit_sums(np.add.reduceat(values, documents)) for values in (excess_nats, byte_counts))
         return Units(*sums)
     runs = run_starts(len(document_ids), FEW_DOCUMENTS)
-    # A run with the end of one document and the beginning of the next one belongs to the first one.
+    # A run of lines that spans two documents belongs to the first of them.
     of_documents = np.unique(np.searchsorted(runs, documents))
     return Units(
         np.add.reduceat(excess_nats, runs),
@@ -151,7 +155,7 @@ def spent_confidence(confidence: float, comparison: int) -> float:
 
 
 def correlation_widening(residuals: np.ndarray) -> float:
-    """Return the factor, at least 1, by which correlation between neighbouring units increases the standard error.
+    """Return the factor, at least 1, by which the correlation of neighbouring units increases the standard error.
 
     `residuals`, (units,), are those of Units. The method uses Bartlett's weights, with lags up to the cube root of the
     number of units.
@@ -165,7 +169,7 @@ def correlation_widening(residuals: np.ndarray) -> float:
 
 
 def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None) -> float:
-    """Return the factor, at least 1, by which correlation within documents increases the standard error.
+    """Return the factor, at least 1, by which the correlation within documents increases the standard error.
 
     It is computed from the variance between whole documents of any length (Liang and Zeger 1986).
     """
@@ -194,10 +198,11 @@ def confidence_bounds(
     widening: float = 1.0,
     skewness: float = 0.0,
 ) -> tuple[float, float]:
-    """Return a lower and an upper bound of the difference, each one-sided, from the standard error of the resamples.
+    """Return a one-sided lower and a one-sided upper bound of the difference, based on its standard error.
 
-    The bounds use a quantile of Student's t distribution. The resamples themselves contain little information about
-    probabilities as small as one in 10,000. With few units their variance is uncertain, and slightly too small.
+    The standard error is that of the resampled differences, multiplied by a quantile of Student's t distribution. The
+    resamples themselves contain little information about probabilities as small as one in 10,000. With few units their
+    variance is uncertain, and slightly too small.
 
     Args:
         difference: The difference in nats per byte.
@@ -236,6 +241,7 @@ def resampled_differences(excess_nats: np.ndarray, byte_counts: np.ndarray, resa
     parts = []
     for first in range(0, resamples, at_once := max(1, DRAWN_AT_ONCE // count)):
         drawn = draw.integers(0, count, (min(at_once, resamples - first), count))
-        # The ratio of sums weighs a long document more than a short one, as in the difference over all documents.
+        # The ratio of sums gives a long document more weight than a short one. The difference over all documents does
+        # the same.
         parts.append(excess_nats[drawn].sum(axis=1) / byte_counts[drawn].sum(axis=1))
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""The loss of each line for comparison under each of two models, as a Parquet file with one row per line and model."""
+"""The losses of two models on each line that is compared, as a Parquet file with one row per line and model."""
 
 import math
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 PAIRED_LOSSES_SCHEMA = pa.schema(
     [
-        ("role", pa.string()),  # "candidate" or "champion"
-        ("document_id", pa.int64()),  # The id in the candidate's dataset.
+        ("role", pa.string()),  # The role of the model, "candidate" or "champion".
+        ("document_id", pa.int64()),  # The id of the document in the candidate's dataset.
         ("line", pa.int64()),  # The number of the line in the document, from 0 on.
         ("digest", pa.uint64()),  # The digest of the line; see rnnlm/corpora/line_digests.py.
         ("sha256", pa.string()),  # The sha256 of the document.
         ("byte_count", pa.int64()),  # The number of UTF-8 bytes, including the end of the line.
         ("tokens", pa.int64()),  # The number of predicted tokens.
-        ("nll_nats", pa.float64()),  # The sum over the tokens.
-        ("restoration_bits", pa.float64()),  # The bits needed to restore the text from its tokens.
-        ("total_nats", pa.float64()),  # The sum of both in nats.
+        ("nll_nats", pa.float64()),  # The loss of the line, which is the sum over its tokens.
+        ("restoration_bits", pa.float64()),  # The number of bits needed to restore the text from its tokens.
+        ("total_nats", pa.float64()),  # The sum of nll_nats and restoration_bits, in nats.
     ]
 )
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model with its tokenizer and the way in which it cuts text."""
+    """A model that is compared, with its tokenizer and the settings by which it cuts text."""
 
     model: LanguageModel
     tokenizer: TextTokenizer
@@ -50,10 +50,10 @@ def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
 def write_paired_losses(
     contestants: dict[str, Contestant], documents: list[HoldoutDocument], corpus_folder: Path, path: Path
 ) -> None:
-    """Write a file of PAIRED_LOSSES_SCHEMA.
+    """Write a Parquet file of PAIRED_LOSSES_SCHEMA.
 
-    `contestants` contains a model for each role. Each document is read as a whole from a zero state, but only the
-    losses of its lines for comparison are written.
+    `contestants` contains a model for each role. Each model reads a whole document from a zero state, but only the
+    losses of the lines that are compared are written.
     """
     with pq.ParquetWriter(path, PAIRED_LOSSES_SCHEMA, compression="zstd") as writer:
         for texts in read_texts(corpus_folder, documents):
@@ -62,7 +62,7 @@ def write_paired_losses(
 
 
 def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> pa.Table:
-    """Return one row for each line for comparison."""
+    """Return one row for each line of the texts that is compared."""
     documents = [document for document, _ in texts]
     losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
     line_numbers = [np.array(document.judging, np.int64) for document in documents]

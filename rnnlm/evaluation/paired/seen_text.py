@@ -18,10 +18,10 @@ from rnnlm.sequences.validation_lines import all_lines_choose
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
 
-KEPT_FINGERPRINTS = 2_000_000  # A registered version keeps at most this number, which needs 14 MB.
-ABOVE_ALL = "g"  # This string is greater than any hexadecimal digit.
-BOUND = b"below"  # Metadata of the file: it has all fingerprints below this value and no others.
-LISTS_LINES = b"lines"  # Metadata of the file, which is present if the file also lists lines.
+KEPT_FINGERPRINTS = 2_000_000  # The largest number of fingerprints that a registered version keeps. They need 14 MB.
+ABOVE_ALL = "g"  # A value above all fingerprints, because it is greater than any hexadecimal digit.
+BOUND = b"below"  # The metadata key of the file's bound. The file has all fingerprints below the bound and no others.
+LISTS_LINES = b"lines"  # The metadata key that is present if the file also lists lines.
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
 
@@ -30,8 +30,8 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
 
     These are the documents and lines of the training split. If there are so few validation lines that all of them are
     used for selection, the documents of the validation split are included. `ancestors` is such a file of the model from
-    which training started, whose text is included, too. If it lists no lines, because it is of rnnlm 0.3 or older,
-    neither does this file.
+    which training started, whose text is included, too. If `ancestors` lists no lines, because rnnlm 0.3 or older wrote
+    it, the new file lists no lines either.
 
     The fingerprint of a document is that of its letters, which cleaning does not change. The first 16 hexadecimal
     digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below
@@ -44,7 +44,8 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
     below = bound_of(ancestors) if ancestors else ABOVE_ALL
     with connect(dataset) as connection:
         (size,) = table(connection, "promotion/count_seen_text", {})
-        listed = (size["highest_line_digest"] + 1) / 2**64  # The fraction of the lines that are listed.
+        # The fraction of the training lines whose digests are listed in the dataset.
+        listed = (size["highest_line_digest"] + 1) / 2**64
         if listed < 1:
             below = min(below, f"{size['highest_line_digest']:016x}")
         if (count := size["documents"] + size["training_lines"] / listed) > KEPT_FINGERPRINTS:
@@ -63,7 +64,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         theirs = theirs.filter(pc.less(theirs["sha256"], below))
         both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
-    # Sorted digests have common prefixes, so this encoding needs only 7 bytes for each.
+    # With this encoding each sorted digest needs only 7 bytes, because neighbours have common prefixes.
     pq.write_table(
         seen.replace_schema_metadata({BOUND: below, **({LISTS_LINES: b"listed"} if with_lines else {})}),
         path,
@@ -76,7 +77,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
 
 
 def bound_of(path: Path) -> str:
-    """Return the fingerprint below which the file has all fingerprints."""
+    """Return the bound of a file of write_seen_text(), below which the file has all fingerprints."""
     return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
 
 

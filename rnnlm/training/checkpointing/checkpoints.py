@@ -30,7 +30,7 @@ from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-CHECKPOINT_FORMAT = 2  # Checkpoints with another format number are not read.
+CHECKPOINT_FORMAT = 2  # A checkpoint's format number. Checkpoints with another number are not read.
 CHECKPOINTS = "checkpoints"  # The name of the subfolder in a run's folder.
 COST_SHARE = 0.01  # Writing checkpoints takes at most about this fraction of the training time.
 TENSORS, STATE = "tensors.safetensors", "state.json"
@@ -42,8 +42,8 @@ class Checkpoints:
 
     Only rank 0 writes files. `write` and `load_newest` are collectives, so every rank must call them.
 
-    A checkpoint is due when the last one took at most COST_SHARE of the time that has passed since, and at the latest
-    after `every_seconds`. A killed process therefore loses at most about 100 times the duration of a checkpoint.
+    The next checkpoint is due when writing the last one took less than COST_SHARE of the time since then, and at the
+    latest after `every_seconds`. A killed process therefore loses at most about 100 times the duration of a checkpoint.
     """
 
     folder: Path
@@ -53,7 +53,8 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         self.written = time.monotonic()  # The time of the last checkpoint, or the beginning of training.
-        # The seconds that the last checkpoint took. The first one is due at once, because its time is unknown.
+        # The seconds that writing the last checkpoint took. Before the first checkpoint they are 0, so that it is due
+        # at once.
         self.cost_seconds = 0.0
         self.last_step: int | None = None  # The step of the checkpoint that was last written or read.
 
@@ -72,7 +73,7 @@ class Checkpoints:
                 write_checkpoint(self.path(step), step, state)
                 written = True
             except (OSError, SafetensorError) as error:
-                # Wait for the full `every_seconds` before the next attempt, even if this one failed at once.
+                # After a failed attempt, wait for the full `every_seconds` before the next one.
                 start = -math.inf
                 message = "%s: cannot be written (%s); training continues, older checkpoints are kept"
                 logger.warning(message, self.path(step), error)
@@ -96,8 +97,8 @@ class Checkpoints:
     def load_before(self, failed_step: int) -> dict[str, Any] | None:
         """Return the newest state from before a step that failed, or None if there is no checkpoint.
 
-        If the failed step began with the newest checkpoint, it would fail again at any learning rate. That checkpoint
-        is renamed, unless it is the only one.
+        If the newest checkpoint was written right before the failed step, the step would fail again at any learning
+        rate. This checkpoint is therefore renamed, unless it is the only one.
         """
         steps = self.steps()
         if self.process_group.is_main and len(steps) > 1 and self.last_step == failed_step:
@@ -105,10 +106,10 @@ class Checkpoints:
         return self.load_newest()
 
     def load_newest(self) -> dict[str, Any] | None:
-        """Return the state of the newest undamaged checkpoint, or None. Damaged ones are renamed with a warning.
+        """Return the state of the newest undamaged checkpoint, or None if there is none.
 
-        Raise HomeError if a checkpoint cannot be read, for instance for lack of permission. Such a checkpoint may be
-        intact, and training must not start over because of it.
+        Damaged checkpoints are renamed with a warning. Raise HomeError if a checkpoint cannot be read, for instance for
+        lack of permission. Such a checkpoint may be intact, and training must not start over because of it.
         """
         if not self.process_group.is_main:
             self.process_group.barrier()  # The other ranks wait until rank 0 has renamed the damaged checkpoints.
@@ -135,8 +136,8 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
     After an OSError or SafetensorError no file is left.
     """
     final.parent.mkdir(exist_ok=True)
-    # A killed process may have left a partial checkpoint. No other process writes here, because a run has only one
-    # writer.
+    # A process that was killed may have left a partial checkpoint. No other process can be writing it now, because a
+    # run has only one writer.
     for leftover in final.parent.glob(".*.partial"):
         shutil.rmtree(leftover)
     partial = final.parent / f".{final.name}.partial"
@@ -165,7 +166,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
 def read_checkpoint(folder: Path) -> dict[str, Any]:
     """Return the state stored in a checkpoint.
 
-    Raise ValueError if the checkpoint is damaged or has another format, HomeError if it cannot be read.
+    Raise ValueError if the checkpoint is damaged or has another format. Raise HomeError if it cannot be read.
     """
     damage = find_damage(folder)
     if damage is not None:
@@ -173,15 +174,15 @@ def read_checkpoint(folder: Path) -> dict[str, Any]:
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if facts["format"] != CHECKPOINT_FORMAT:
         raise ValueError(f"its format is {facts['format']}, expected {CHECKPOINT_FORMAT}")
-    # Copy the tensors, because safetensors does not align their addresses, and kernels may sum in another order if an
-    # address is unaligned.
+    # The copies are aligned in memory, which safetensors does not guarantee. Kernels may sum unaligned tensors in
+    # another order.
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
     state: dict[str, Any] = unpack(facts["state"], tensors)
     return state
 
 
 def rename_damaged(folder: Path) -> None:
-    """Rename a checkpoint to NAME.damaged, which is deleted when the run is complete."""
+    """Rename a checkpoint to NAME.damaged. Renamed checkpoints are deleted when the run is complete."""
     damaged = folder.with_name(f"{folder.name}.damaged")
     shutil.rmtree(damaged, ignore_errors=True)
     folder.replace(damaged)
@@ -190,7 +191,7 @@ def rename_damaged(folder: Path) -> None:
 def pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """Return a tree of dicts, lists and plain values as JSON, and copy its tensors to the CPU into `tensors`.
 
-    A dict becomes {"items": [[key, value], …]}, so that its keys may be numbers. Tuples are read back as lists.
+    A dict becomes {"items": [[key, value], …]}, so that its keys may be numbers. A tuple is stored as a list.
     """
     if isinstance(value, Tensor):
         tensors[name] = value.detach().to("cpu", copy=True).contiguous()

@@ -1,4 +1,7 @@
-"""Signals during training: on SIGTERM, SIGALRM or Ctrl-C, finish the step and write a checkpoint before stopping."""
+"""Handling of signals during training. On SIGTERM, SIGALRM or Ctrl-C, training writes a checkpoint and stops.
+
+The current step is finished first.
+"""
 
 import logging
 import signal
@@ -11,7 +14,7 @@ from typing import Any
 from rnnlm.training.process_group import ProcessGroup
 
 logger = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # SIGALRM is sent by time limits.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # Time limits send SIGALRM.
 
 
 class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
@@ -25,8 +28,8 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 class Interruption:
     """The first signal received while signals are deferred.
 
-    A second signal is delivered at once, unless it is SIGALRM: a time limit repeats SIGALRM while a long step is still
-    running.
+    A second signal is delivered at once. SIGALRM is the exception, because a time limit repeats it while a long step is
+    still running.
     """
 
     def __init__(self) -> None:
@@ -47,7 +50,8 @@ class Interruption:
 
         This is a collective: every rank must call it at the same step. The signal counts as received on all ranks.
         """
-        largest = process_group.max(2 * (self.received or 0) + or_else)  # A single collective transmits both.
+        # A single collective transmits both the signal and `or_else`.
+        largest = process_group.max(2 * (self.received or 0) + or_else)
         if largest >= 2:
             self.received = largest // 2
         return largest > 0
@@ -60,7 +64,9 @@ class Interruption:
 
 @contextmanager
 def defer_signals() -> Iterator[Interruption]:
-    """Install signal handlers; at the end, restore the former handlers and deliver a deferred signal to them.
+    """Install handlers that defer signals.
+
+    At the end, restore the former handlers and deliver a deferred signal to them.
 
     Thus Prefect still raises its TerminationSignal, and Python its KeyboardInterrupt. Python lets only the main thread
     install handlers. In other threads signals are not deferred, and an interrupted training resumes from the last
@@ -87,7 +93,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # If the former handler returned, end training all the same.
+        raise  # Training ends even if the former handler has returned.
     finally:
         restore_handlers(before)
 

@@ -23,9 +23,9 @@ def find_unfinished(
 ) -> tuple[PipelineConfig, DatasetRecord]:
     """Return the configuration and the dataset of an unfinished run. The configuration forces no stage to run again.
 
-    `changes` gives new values, by dotted path, for settings that determine where the run is computed; only
-    changeable_settings() are allowed. Raise ConfigError if a change is not allowed. Raise ModelError if no run or
-    several runs match, or if the run is complete or cannot be resumed with exactly the same result.
+    `changes` gives new values, by dotted path, for settings that determine on which machines and devices the run is
+    computed. Raise ConfigError if another setting is changed. Raise ModelError if no run or several runs match, if the
+    run is complete, or if it cannot be resumed with exactly the same result.
     """
     changes = changes or {}
     refuse_other_changes(changes)
@@ -74,7 +74,7 @@ def refuse_other_changes(changes: Mapping[str, Any]) -> None:
 
 
 def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """Return a run's configuration with other settings of where it is computed. The run's id stays the same."""
+    """Return a run's configuration with changed settings that do not affect the result, so the run keeps its id."""
     values = flatten(config.model_dump(mode="json"))
     for path, section in config.sections():
         own = {name: changes[f"{path}.{name}"] for name in section.changeable if f"{path}.{name}" in changes}
@@ -84,7 +84,7 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 
 
 def find_run(home: Home, name: str) -> Path:
-    """Return the folder of the run with this id, beginning of an id, or folder. The run must have been started."""
+    """Return the folder of a run that has started, given by its id, the beginning of its id, or its folder."""
     places = [expanded(name), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
     started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]

@@ -1,4 +1,4 @@
-"""A configuration is correct, or the error names the wrong field and what to do."""
+"""A configuration is either valid, or an error names the wrong field and says what to do."""
 
 import copy
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
     config = build_config("ptb", ["training.minutes=5", "training.dropout.outputs=0.4"])
     flat = flatten(config.model_dump(mode="json"))
     assert {path for path in SIZE_SETTINGS if flat[path] is not None} == {"training.dropout.outputs"}
-    # Settings that do not concern the size are kept.
+    # The preset's settings that do not concern the size are kept.
     assert (config.training.minutes, config.training.loss.sampled_classes) == (5, 2048)
     assert with_choices(build_config("ptb"), settings=["training.minutes=5", "training.dropout.outputs=0.4"]) == config
 
 
-# Prefect's form submits every field, with the deployment's value or the default.
+# The values of all fields. Prefect's form submits every field, with the deployment's value or the default.
 SMOKE_DEPLOYMENT = nest(flatten(read_preset("smoke")) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000})
 
 
@@ -43,11 +43,11 @@ def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
 
 
 def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
-    """Validating the configuration again does not change it, even if a setting differs from the preset."""
-    config = build_config("smoke", ["training.epochs=3"])  # 3 is the default; the preset smoke has 1.
+    """A configuration that is stored and read again does not change, even if a setting differs from its preset."""
+    config = build_config("smoke", ["training.epochs=3"])  # 3 epochs are the default, and the preset smoke has 1 epoch.
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config
-    assert "preset" not in result_settings(config)  # No run id must depend on the preset's name.
+    assert "preset" not in result_settings(config)  # The id of a run must not depend on the preset's name.
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_small_byte_level_vocabulary_is_refused() -> None:
 
 
 def test_a_configuration_with_former_paths_is_read() -> None:
-    """Version 0.2 stored the configuration in this form, before `training` had sections."""
+    """A configuration of version 0.2, in which `training` had no sections yet, can be read."""
     stored = {"training": {"loss": "exact", "schedule": "linear", "dropout_words": 0.1, "clip_norm": 2, "epochs": 1}}
     before = copy.deepcopy(stored)
     training = PipelineConfig.model_validate(stored).training
     assert (training.loss.kind, training.schedule.kind, training.dropout.words) == ("exact", "linear", 0.1)
     assert (training.optimizer.clip_norm, training.epochs) == (2, 1)
-    assert stored == before  # The caller's dictionary is not changed.
+    assert stored == before  # The dictionary of the caller is not changed.
 
 
 def test_a_removed_field_of_an_older_version_is_left_out() -> None:
@@ -122,7 +122,10 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 
 
 def test_the_new_path_of_a_moved_field_wins() -> None:
-    """A run of an older deployment has its own values, which take precedence over the deployment's."""
+    """The value at the present path is used if a field is set at its former and its present path.
+
+    This happens to a run of an older deployment, whose own values take precedence over the deployment's values.
+    """
     training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}
     config = PipelineConfig.model_validate({"training": training}).training
     assert (config.optimizer.learning_rate, config.schedule.kind) == (0.25, "linear")
@@ -171,7 +174,10 @@ def test_result_settings_lack_later_fields_at_their_default() -> None:
 
 
 def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
-    """These are values that are part of ids. If this test fails, a new field must be marked as added_later."""
+    """The settings that are part of the ids of datasets and runs are still the same.
+
+    If this test fails, a new field must be marked as added_later.
+    """
     digests = {
         name: (
             digest_of(result_settings(config.sequences))[:16],
@@ -202,7 +208,8 @@ def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
     ("text", "settings"),
     [
         ("model:\n  # layers: 2\n", {}),
-        ("training: {loss: exact}", {"training.loss.kind": "exact"}),  # This is the former name of the setting.
+        # `training.loss` is the former name of this setting.
+        ("training: {loss: exact}", {"training.loss.kind": "exact"}),
         ("preset:\nmodel.layers: 2", {"model.layers": 2}),
         ("force: [training]", {"force": ("training",)}),
     ],

@@ -28,9 +28,9 @@ for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
 
 
 def sections(parent: type[Section] = Section) -> Iterator[type[Section]]:
-    """Yield all sections.
+    """Yield the classes of all sections.
 
-    If extensions add to a section, the class with the additions is yielded, which has the same name.
+    If an extension adds to a section, the class with the additions, which has the same name, is yielded.
     """
     for section in parent.__subclasses__():
         if all(below.__name__ != section.__name__ for below in section.__subclasses__()):
@@ -88,7 +88,7 @@ def mlflow_accepts(name: str, *validators: Callable[[str], None]) -> bool:
 @example("." * 2)
 @example("a" * 201)
 def test_a_model_name_that_mlflow_refuses_is_refused(name: str) -> None:
-    """MLflow uses the name for a registered model, for a logged model, and before an alias."""
+    """A name that MLflow refuses for a registered model or a logged model, or before an alias, is refused."""
     if accepted(RegistryConfig, model_name=name):
         assert mlflow_accepts(name, _validate_model_name, _validate_logged_model_name)
         assert _parse_model_uri(f"models:/{name}@champion").name == name

@@ -1,4 +1,4 @@
-"""The server for tests of downloads."""
+"""A fixture with the HTTP server for tests of downloads."""
 
 import threading
 from collections.abc import Iterator

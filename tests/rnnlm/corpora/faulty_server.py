@@ -1,4 +1,4 @@
-"""A server on this machine that breaks off, stalls, and sends wrong or changed bytes."""
+"""An HTTP server on this machine that breaks off connections, stalls, and sends wrong or changed bytes."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +11,7 @@ QUICK = FetchPolicy(attempts=3, connect_seconds=2, read_seconds=0.3, backoff_sec
 
 
 class FaultyServer(ThreadingHTTPServer):
-    """A server of one file; `behaviour` says how it is served."""
+    """A server of one file. Its attribute `behaviour` names the way in which the file is served."""
 
     daemon_threads = True
 
@@ -20,8 +20,8 @@ class FaultyServer(ThreadingHTTPServer):
         self.behaviour = "good"
         self.body = TEXT
         self.etag: str | None = '"one"'
-        self.asked: list[tuple[str, str | None]] = []  # path, Range
-        self.conditions: list[str | None] = []  # If-None-Match, else If-Modified-Since
+        self.asked: list[tuple[str, str | None]] = []  # The path and the header Range of each request.
+        self.conditions: list[str | None] = []  # The header If-None-Match of each request, or else If-Modified-Since.
         self.modified: str | None = None
         self.released = threading.Event()
 
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
             self.file()
 
     def file(self, upto: int | None = None, stall: bool = False) -> None:
-        """Answer with the file or the range asked for. If-Range is honoured as RFC 9110 wants it."""
+        """Answer with the file or the requested range. The header If-Range is treated as RFC 9110 demands."""
         server, body, begin = self.server, self.server.body, 0
         asked = self.headers["Range"]
         same = self.headers["If-Range"] in (None, server.etag) or server.behaviour in (

@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def listing(folder: str) -> list[dict[str, object]]:
-    """Return the files directly in a folder, and its folders, as the hub lists them."""
+    """Return the files and folders directly in a folder, in the form in which the hub lists them."""
     inside = [name.removeprefix(f"{folder}/") for name in FILES if not folder or name.startswith(f"{folder}/")]
     prefix = f"{folder}/" if folder else ""
     files: list[dict[str, object]] = [

@@ -1,4 +1,4 @@
-"""Compressions, archives and tables into which the tests of corpora pack text."""
+"""Compressions, archives and tables in which the tests of corpora store text."""
 
 import bz2
 import csv

@@ -1,4 +1,4 @@
-"""Corpora known by name are found and read as the catalogue describes them."""
+"""Corpora of the catalogue are found by name and read as the catalogue describes them."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
 
 
 def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: FaultyServer, body: bytes) -> CorpusConfig:
-    """Return the catalogue's entry with the loopback server for its location."""
+    """Return the settings of a corpus of the catalogue, which the loopback server serves with the content `body`."""
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
     server.body = body
@@ -49,4 +49,5 @@ def test_a_gutenberg_book_without_its_frame_is_refused(
 ) -> None:
     with pytest.raises(CorpusError, match=f"{missing} OF"):
         obtain_corpus(home, moved(monkeypatch, "war-and-peace", server, body.encode()))
-    assert {path.parent.name for path in home.corpora.rglob("*") if path.is_file()} == {"downloads"}  # no corpus
+    # The download is kept, but no corpus was stored.
+    assert {path.parent.name for path in home.corpora.rglob("*") if path.is_file()} == {"downloads"}

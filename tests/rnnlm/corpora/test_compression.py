@@ -1,4 +1,4 @@
-"""Malicious and damaged archives: one line that names archive, member and limit, and no file left."""
+"""Malicious and damaged archives cause an error of one line that names archive, member and limit, and leave no file."""
 
 import io
 import lzma
@@ -27,7 +27,7 @@ gzip = COMPRESSIONS[".gz"]
 
 
 def refused(home: Home, path: Path, data: bytes, message: str, **settings: object) -> str:
-    """Return the error, one line, for a file with these bytes."""
+    """Return the error for a file with these bytes, after checking that it has one line and that no file is left."""
     path.write_bytes(data)
     with pytest.raises(CorpusError, match=message) as caught:
         obtain_corpus(home, CorpusConfig.model_validate({"source": str(path)} | settings))
@@ -39,7 +39,7 @@ def refused(home: Home, path: Path, data: bytes, message: str, **settings: objec
 
 
 def zip_with(name: str, mode: int, content: bytes) -> bytes:
-    """Return a zip with a text and a member of another kind."""
+    """Return a zip with a text and a member of another kind, which `mode` determines."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("train.txt", TEXT)
@@ -63,7 +63,7 @@ def tar_with(name: str, kind: bytes, target: str = "") -> bytes:
         ("../a.txt", r"\.\."),
         ("in/../../a.txt", r"\.\."),
         ("in\\..\\..\\a.txt", r"\.\."),
-        ("../a\n\x1b[31m.txt", r"\.\./a\?\?\[31m\.txt"),  # control characters stay out of the message
+        ("../a\n\x1b[31m.txt", r"\.\./a\?\?\[31m\.txt"),  # Control characters in a name are replaced in the message.
     ],
 )
 def test_a_member_that_would_leave_the_archive_is_refused(home: Home, tmp_path: Path, name: str, reason: str) -> None:
@@ -107,7 +107,8 @@ def test_links_within_an_archive_are_skipped(home: Home, tmp_path: Path, data: b
 
 def test_an_encrypted_zip_is_refused(home: Home, tmp_path: Path) -> None:
     data = bytearray(zip_of({"train.txt": TEXT}))
-    data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory, and in the member's own header
+    # The flag of encryption is set in the directory, and then in the member's own header.
+    data[data.index(b"PK\x01\x02") + 8] |= 1
     data[6] |= 1
     refused(home, tmp_path / "a.zip", bytes(data), "train.txt: is encrypted")
 
@@ -127,7 +128,8 @@ def test_a_bomb_is_refused_while_it_unpacks(home: Home, tmp_path: Path, suffix: 
     for name, data in (
         (f"a.txt{suffix}", pack(ZEROS)),
         (f"a.tar{suffix}", pack(tar_of({"a.txt": ZEROS}))),
-        (f"b.tar{suffix}", pack(tar_of({"picture.png": ZEROS, "a.txt": TEXT}))),  # skipped, yet unpacked
+        # The picture is skipped, but it must be unpacked in order to reach the text.
+        (f"b.tar{suffix}", pack(tar_of({"picture.png": ZEROS, "a.txt": TEXT}))),
         ("a.tar", tar_of({f"a.txt{suffix}": pack(ZEROS)})),
         ("a.zip", zip_of({f"a.txt{suffix}": pack(ZEROS)}, zipfile.ZIP_STORED)),
     ):
@@ -144,9 +146,13 @@ def test_a_zip_bomb_is_refused_by_ratio_and_by_size(home: Home, tmp_path: Path, 
 
 
 def test_a_sparse_member_counts_with_all_its_zeros(home: Home, tmp_path: Path) -> None:
-    """A member of a few bytes may claim to be large: GNU tar keeps holes as numbers."""
+    """A sparse member of a few bytes is refused by its unpacked size.
+
+    GNU tar stores the holes of a file as numbers, so such a member may claim to be large.
+    """
     header = bytearray(special("a.txt", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
-    header[386:410] = b"%011o\0" % (64 * MEBIBYTE) + b"%011o\0" % 0  # one piece of no bytes, at the end
+    # The member consists of one piece without bytes, which is at its end.
+    header[386:410] = b"%011o\0" % (64 * MEBIBYTE) + b"%011o\0" % 0
     header[483:495] = b"%011o\0" % (64 * MEBIBYTE)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
@@ -169,7 +175,8 @@ def test_damaged_compressed_files_are_refused(home: Home, tmp_path: Path, suffix
     path = tmp_path / f"a.txt{suffix}"
     for data in (whole[:-3], whole[:middle], whole[:middle] + b"\x00\xff" * 20 + whole[middle + 40 :]):
         path.write_bytes(data)
-        # bzip2 gives what it has of a block before it finds the block's checksum wrong
+        # bzip2 returns the beginning of a block before it finds that the block's checksum is wrong, so the text may
+        # fail first.
         with pytest.raises(CorpusError, match="damaged or truncated|NUL|not utf-8"):
             obtain_corpus(home, CorpusConfig(source=str(path)))
 
@@ -178,7 +185,7 @@ def test_damaged_compressed_files_are_refused(home: Home, tmp_path: Path, suffix
 def test_damaged_tars_are_refused(home: Home, tmp_path: Path, suffix: str) -> None:
     members = tar_of({"train.txt": TEXT * 40, "test.txt": TEXT})
     second = members.index(b"test.txt")
-    wrong_header = members[:second] + b"rest.txt" + members[second + 8 :]  # its checksum fails
+    wrong_header = members[:second] + b"rest.txt" + members[second + 8 :]  # The checksum of this header is wrong.
     for inner in (members[:100], members[:700], members[:second], members[: second + 100], wrong_header):
         refused(home, tmp_path / f"a.tar{suffix}", COMPRESSIONS[suffix](inner), "damaged or truncated tar")
 
@@ -186,7 +193,7 @@ def test_damaged_tars_are_refused(home: Home, tmp_path: Path, suffix: str) -> No
 @pytest.mark.parametrize(
     ("kind", "size", "reason"),
     [
-        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),  # tarfile would read it into memory
+        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),  # tarfile would read this header into memory.
         (tarfile.GNUTYPE_LONGNAME, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
         (tarfile.REGTYPE, -512, "negative size"),
     ],
@@ -230,7 +237,7 @@ def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: P
 
 
 def zstd_with(**options: int) -> bytes:
-    """Return the lines as a stream whose header does not tell their size, so that a reader needs the whole window."""
+    """Return the lines as a zstd stream without their size in the header, so a reader needs the whole window."""
     packer = zstd.ZstdCompressor(options={zstd.CompressionParameter[name]: value for name, value in options.items()})
     return packer.compress(LINES[:1000]) + packer.compress(LINES[1000:]) + packer.flush()
 
@@ -241,11 +248,11 @@ def skippable(size: int) -> bytes:
 
 ZST, XZ, BZ2 = (COMPRESSIONS[suffix] for suffix in (".zst", ".xz", ".bz2"))
 HALVES = LINES[:20_000], LINES[20_000:]
-WHOLE = {  # name → valid streams of the lines
+WHOLE = {  # Valid compressed streams of the lines.
     "long-window.zst": zstd_with(window_log=30, enable_long_distance_matching=1),
     "longest-window.zst": zstd_with(window_log=31),
     "two-frames.zst": ZST(HALVES[0]) + ZST(HALVES[1]),
-    "skipped-first.zst": skippable(4) + ZST(LINES),  # as pzstd writes it
+    "skipped-first.zst": skippable(4) + ZST(LINES),  # pzstd writes such streams.
     "skipped-between.zst": ZST(HALVES[0]) + skippable(9) + ZST(HALVES[1]) + skippable(0),
     "padded.xz": XZ(HALVES[0]) + bytes(4) + XZ(HALVES[1]) + bytes(8),
     "two.bz2": BZ2(HALVES[0]) + BZ2(HALVES[1]),
@@ -272,14 +279,18 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
     packed = bytearray(zip_of({"a.txt": TEXT}))
     for mark, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         start = packed.index(mark) + place
-        packed[start : start + 2] = (9).to_bytes(2, "little")  # the method Deflate64
+        # The number of the method Deflate64, which Python cannot unpack.
+        packed[start : start + 2] = (9).to_bytes(2, "little")
     message = refused(home, tmp_path / "a.zip", bytes(packed), "zip data of a kind that is not read")
     assert "damaged" not in message
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
 def test_a_dictionary_counts_as_often_as_its_text_is_repeated(home: Home, tmp_path: Path, kind: pa.DataType) -> None:
-    """In Arrow a batch of rows holds the text once, and its cells as Python objects would take 256 times the memory."""
+    """A dictionary-encoded text counts toward the limit as often as it is repeated.
+
+    In Arrow, a batch of rows stores the text once. As Python objects, its cells would need 256 times the memory.
+    """
     words = pa.array(["the cat sees the dog . " * 4_000], pa.string()).cast(kind)
     table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0, None] * 250, pa.int32()), words)})
     stream = io.BytesIO()
@@ -290,4 +301,5 @@ def test_a_dictionary_counts_as_often_as_its_text_is_repeated(home: Home, tmp_pa
     source = tmp_path / "few.parquet"
     source.write_bytes(few.getvalue())
     corpus = obtain_corpus(home, CorpusConfig(source=str(source)))
-    assert len((corpus.folder / "text.txt").read_text().split()) == 2 * 4_000 * 6  # words and the full stop
+    # Each sentence has five words and the full stop.
+    assert len((corpus.folder / "text.txt").read_text().split()) == 2 * 4_000 * 6

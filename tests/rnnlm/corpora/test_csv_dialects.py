@@ -1,4 +1,4 @@
-"""The dialect of a csv or tsv file is measured; each row is known as it stands in the file."""
+"""The dialect of a csv or tsv file is detected, and each row is also returned exactly as it is in the file."""
 
 import io
 from pathlib import Path
@@ -17,7 +17,7 @@ SENTENCES = 'id\ttext\n1\tThe bell rings.\n2\t"No, she said.\n3\tGo home"\n4\t\'
 SPARK = 'id,text\n1,"He said \\"stop\\", then left."\n2,"plain, with comma"\n3,"C:\\\\dir\\\\"\n'
 TWICE = 'id,text\n1,"say \\"\\", ok"\n2,"fine, thanks"\n'
 JOINED = 'id,text\n1,a\n2,"No\n3,b\n4,c\n5,Go"\n6,d\n'
-DIALECTS = {  # content → kind, delimiter and quoting, texts
+DIALECTS = {  # The content, the kind of file, the expected delimiter and quoting, and the expected texts.
     "single quotes": (
         SENTENCES,
         "tsv",
@@ -62,7 +62,7 @@ def test_the_setting_wins_and_inspect_says_what_was_measured(home: Home, tmp_pat
 
 @pytest.mark.long
 def test_a_row_of_several_lines_in_a_tsv_is_told(home: Home, tmp_path: Path) -> None:
-    tail = '9\t"one\n10\ttwo"\n'  # after the beginning, which is measured
+    tail = '9\t"one\n10\ttwo"\n'  # These rows follow the beginning of the file, from which the dialect is detected.
     path = write(tmp_path / "a.tsv", ('id\ttext\n1\t"a ""b"""\n' + "2\tc\n" * 20_000 + tail).encode())
     assert stored(home, path)["text"].endswith("c\none\n10\ttwo\n")
     (noted,) = inspect_source(PipelineConfig.model_validate({"corpus": {"source": str(path)}})).left_out

@@ -1,4 +1,4 @@
-"""The lines that a text offers to decide on are those that the registry compares on."""
+"""The lines that decision_ground() counts are the lines on which the registry compares models."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Each run asks a URL or the hub whether the text has changed. If it is unavailable, the stored copy is used."""
+"""Each run asks a server or the hub whether the text has changed.
+
+If the server is unavailable, the stored copy is used.
+"""
 
 import itertools
 import json
@@ -35,7 +38,7 @@ def obtain(home: Home, source: str, **settings: object) -> CorpusRecord:
 
 
 def age(home: Home, **ago: int) -> None:
-    """Change the note as if the text had been obtained and checked that long ago."""
+    """Change the note so that the text seems to have been downloaded and checked this long ago."""
     (note,) = (home.corpora / "known").iterdir()
     then = (datetime.now(UTC) - timedelta(**ago)).isoformat()
     note.write_text(json.dumps(json.loads(note.read_text()) | {"obtained": then, "checked": then}))
@@ -106,7 +109,7 @@ def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
     monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
     first, other = obtain(home, server.url), Home(tmp_path / "other")
     again = obtain(other, server.url)
-    assert server.conditions == [None, '"one"']  # asked whether it has changed
+    assert server.conditions == [None, '"one"']  # The second machine only asked whether the text had changed.
     assert (again.skipped, again.digest, again.folder.parent) == (True, first.digest, other.corpora)
     assert (again.folder / "text.txt").read_bytes() == TEXT
     server.body, server.etag = TEXT.upper(), '"two"'
@@ -116,9 +119,9 @@ def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
 
 
 def fake_hub(monkeypatch: pytest.MonkeyPatch, revisions: Iterator[str]) -> list[str | None]:
-    """Patch the hub's client, which needs a process of its own to talk to a server of ours: see test_hub.py.
+    """Replace the client of the hub, and return a list that receives the downloaded revisions.
 
-    Returns the revisions that are downloaded.
+    The real client needs a process of its own to use a server on this machine; see test_hub.py.
     """
     loaded: list[str | None] = []
 

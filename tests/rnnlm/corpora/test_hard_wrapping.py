@@ -29,7 +29,8 @@ def test_hard_wrapped_lines_are_recognised() -> None:
     assert is_hard_wrapped(WRAPPED.split("\n"))
     for text in (
         [sentence() for _ in range(500)],
-        [sentence().lower().rstrip(".") for _ in range(500)],  # as in the Penn Treebank
+        # Lines in lower case without a full stop, as in the Penn Treebank.
+        [sentence().lower().rstrip(".") for _ in range(500)],
         PARAGRAPHS,
         [word for _ in range(100) for word in WORDS],
         WRAPPED.split("\n")[:20],

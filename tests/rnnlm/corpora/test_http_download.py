@@ -1,4 +1,4 @@
-"""Downloads from a loopback server that breaks off, stalls, and sends wrong or changed bytes."""
+"""Downloads succeed or fail with advice if a server breaks off, stalls, or sends wrong or changed bytes."""
 
 import hashlib
 import re
@@ -39,7 +39,7 @@ def left(target: Path) -> list[str]:
 
 
 def interrupted(server: FaultyServer, target: Path) -> None:
-    """Break off a first download halfway, for a later run to resume."""
+    """Break off a first download halfway, so that a later run can resume it."""
     server.behaviour = "breaks off"
     with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
         get(server, target, policy=FetchPolicy(attempts=1))
@@ -54,7 +54,8 @@ def test_redirects_have_an_end(server: FaultyServer, target: Path) -> None:
     assert len(server.asked) == 6
 
 
-@pytest.mark.parametrize("behaviour", ["breaks off once", "stalls once"])  # it stalls until the read times out
+# A server that stalls sends nothing until the read times out.
+@pytest.mark.parametrize("behaviour", ["breaks off once", "stalls once"])
 def test_an_interrupted_download_is_resumed_in_the_same_run(server: FaultyServer, target: Path, behaviour: str) -> None:
     server.behaviour = behaviour
     assert get(server, target, SHA256) == TEXT
@@ -67,7 +68,7 @@ def test_an_interrupted_download_is_resumed_in_the_same_run(server: FaultyServer
         (TEXT[:HALF], [f"bytes={HALF}-"]),
         (TEXT, [f"bytes={len(TEXT)}-"]),
         (TEXT + b"more", [f"bytes={len(TEXT) + 4}-", None]),
-        (b"x" * HALF, [f"bytes={HALF}-", None]),  # the digest shows it
+        (b"x" * HALF, [f"bytes={HALF}-", None]),  # The digest of the whole file shows that the kept bytes were wrong.
     ],
 )
 def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
@@ -146,7 +147,8 @@ def test_an_invalid_address_is_not_worth_another_try(target: Path, url: str) -> 
 
 def test_a_url_is_downloaded_once(server: FaultyServer, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_download, "POLICY", QUICK)
-    config = CorpusConfig(source=server.url, sha256=SHA256)  # with a digest the text cannot change
+    # A text with a configured digest cannot change, so the server is not asked again.
+    config = CorpusConfig(source=server.url, sha256=SHA256)
     first = obtain_corpus(home, config)
     assert (first.digest, first.skipped) == (SHA256, False)
     assert obtain_corpus(home, config).skipped
@@ -180,9 +182,11 @@ def test_simultaneous_runs_download_a_url_once(server: FaultyServer, home: Home)
     with ThreadPoolExecutor(3) as pool:
         configs = [CorpusConfig.model_validate({"source": server.url} | changed) for changed in settings]
         corpora = list(pool.map(lambda config: obtain_corpus(home, config), configs))
-    assert len({corpus.digest for corpus in corpora}) == 1  # the text has no capitals
-    assert len(server.asked) == 2  # other settings, another reading
-    assert sorted(server.conditions, key=str) == ['"one"', None]  # of one file
+    # The text has no capitals, so lower case does not change it.
+    assert len({corpus.digest for corpus in corpora}) == 1
+    assert len(server.asked) == 2  # Two of the three runs have the same settings, so they need only one request.
+    # Both requests are for one file, so the second one only asks whether the file has changed.
+    assert sorted(server.conditions, key=str) == ['"one"', None]
 
 
 def limited(server: FaultyServer, home: Home, **limits: object) -> CorpusConfig:
@@ -235,9 +239,9 @@ def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None
 @pytest.mark.parametrize(
     ("location", "asked"),
     [
-        (b"/L\xc3\xb6schen%20a", "/L%C3%B6schen%20a"),  # raw UTF-8
-        (b"/L\xf6schen%20a", "/L%F6schen%20a"),  # raw Latin-1
-        (b"/a%2Fb?c=d&e=%FF", "/a%2Fb?c=d&e=%FF"),  # encoded by the server
+        (b"/L\xc3\xb6schen%20a", "/L%C3%B6schen%20a"),  # The server sends unencoded UTF-8.
+        (b"/L\xf6schen%20a", "/L%F6schen%20a"),  # The server sends unencoded Latin-1.
+        (b"/a%2Fb?c=d&e=%FF", "/a%2Fb?c=d&e=%FF"),  # The server has already encoded this address.
         (b"other/\xe6\x97\xa5", "/other/%E6%97%A5"),
     ],
 )
@@ -280,7 +284,10 @@ ANSWER = (
 
 @contextmanager
 def raw_server(pause_seconds: float, upto: int, answer: bytes = ANSWER, endless: bytes = b"") -> Iterator[str]:
-    """Send the answer's first bytes at once, then one byte per pause, or nothing more with 0. Give the server's URL."""
+    """Yield the URL of a server that sends an answer slowly.
+
+    It sends the first `upto` bytes at once, and then one byte per pause. With a pause of 0 it sends nothing more.
+    """
     done = threading.Event()
 
     def serve(listener: socket.socket) -> None:

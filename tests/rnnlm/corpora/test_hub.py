@@ -1,4 +1,4 @@
-"""Sources on the hub, read by the real `datasets` from a local folder, and the errors if there is no hub."""
+"""Data sets are read by the real library `datasets` from a local folder, and an unavailable hub causes an error."""
 
 import json
 import os
@@ -136,7 +136,10 @@ def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_hub_s_data_set_is_read_in_its_named_configuration(tmp_path: Path) -> None:
-    """All in one process: importing `datasets` takes seconds."""
+    """A named configuration of a data set is read, and unknown names cause an error.
+
+    All sources are read in one process, because importing `datasets` takes seconds.
+    """
     answers = {
         "hf:owner/name:small": "{'test': 'the fox\\n', 'train': 'the cat\\nthe dog\\n'}",
         "hf:owner/name:huge": "BuilderConfig 'huge' not found",

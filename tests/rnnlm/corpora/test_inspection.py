@@ -1,4 +1,4 @@
-"""`rnnlm inspect` says what a run would read, and stores nothing."""
+"""`rnnlm inspect` shows what a run would read, and stores nothing."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return the output of `rnnlm inspect`. Its exit code says whether a run would end with an error."""
+    """Return the output of `rnnlm inspect`, after checking that its exit code is 2 if a run would end with an error."""
     code = main(["inspect", *arguments])
     output = capsys.readouterr().out
     refused = json.loads(output)["refusal"] is not None if "--json" in arguments else "a run would end with" in output
@@ -57,7 +57,8 @@ def test_a_mixed_folder(home: Home, mixed: Path, capsys: pytest.CaptureFixture[s
     assert "mixed: 6 files to read" in text
     assert "read as text 2, markdown 1, pdf 1, csv 1" in text
     assert "encodings utf-8 3, utf-16 1" in text
-    assert "15 words, 13 lines" in text  # 5 + 2 + 1 + 1 + 1 lines, and a blank one after each of the 3 paragraphs
+    # The files have 5 + 2 + 1 + 1 + 1 lines, and each of the 3 paragraphs is followed by a blank line.
+    assert "15 words, 13 lines" in text
     assert "scripts Latin" in text
     assert "Cyrillic" in text
     assert "about a minute of rnnlm run" in text
@@ -103,7 +104,10 @@ def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys:
 def test_what_ends_a_run_in_the_middle_of_a_text_is_said(
     home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, reason: str
 ) -> None:
-    """Both inspect and prepare refuse it with the same reason; what is packed also beside another file."""
+    """`rnnlm inspect` and the corpus stage refuse a source with the same reason.
+
+    A packed file is refused even if there is another file next to it.
+    """
     source = write(tmp_path / "texts" / name, data)
     for place in (source, source.parent) if source.suffix == ".gz" else (source,):
         assert reason in " ".join(shown(capsys, str(place)).split())
@@ -116,7 +120,8 @@ def test_advice_fits_the_text(home: Home, tmp_path: Path) -> None:
     chinese = "".join("".join(chr(0x4E00 + (n * 7 + i) % 300) for i in range(9)) + "\n" for n in range(99))
     advice = inspected(write(tmp_path / "zh.txt", chinese.encode() * 40), tokenizer={"kind": "word"}).advice
     assert "tokenizer.kind=bpe or tokenizer.kind=char" in " ".join(advice)
-    assert "tokenizer.kind" not in " ".join(inspected(tmp_path / "zh.txt").advice)  # the default is bpe
+    # The advice to use bpe is left out, because the default tokenizer is bpe.
+    assert "tokenizer.kind" not in " ".join(inspected(tmp_path / "zh.txt").advice)
     wrapped = "".join(f"word{n} of a line that ends at a width and goes on as {n}\n" for n in range(5_000))
     assert inspected(write(tmp_path / "w.txt", wrapped.encode())).advice == (
         "its lines look wrapped at a fixed width: set sequences.mode=stream",

@@ -1,4 +1,4 @@
-"""Text without line ends becomes lines, documents and splits."""
+"""A text without line ends is broken into lines, which form documents and splits."""
 
 import logging
 from pathlib import Path
@@ -11,7 +11,7 @@ from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.storage.home import Home
 
-LONG = " ".join(f"word{number}" for number in range(60_000))  # 600 kB in one line
+LONG = " ".join(f"word{number}" for number in range(60_000))  # A text of 600 kB in one line.
 
 
 def broken(text: str, size: int) -> str:

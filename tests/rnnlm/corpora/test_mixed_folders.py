@@ -1,4 +1,4 @@
-"""Folders as people have them: logs, mail, programs, a package.json and a word-processor document among the texts."""
+"""Folders are read in which texts are mixed with logs, mail, programs, a package.json and a word-processor document."""
 
 import json
 import re

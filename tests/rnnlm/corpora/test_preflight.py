@@ -1,4 +1,4 @@
-"""Bad input is refused before Prefect is started."""
+"""A source that cannot be read is refused before Prefect is started."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The embedded corpus: prose from docstrings, nothing else, nothing twice."""
+"""The built-in corpus python-docs contains only prose from docstrings, and no sentence twice."""
 
 from pathlib import Path
 
@@ -52,7 +52,10 @@ def test_only_prose_sentences_of_a_docstring_are_kept() -> None:
 
 @pytest.mark.parametrize("escape", [r"\x00", r"\0", r"\ud800", r"\N{NULL}"])
 def test_sentences_that_no_text_file_may_contain_are_left_out(escape: str, tmp_path: Path) -> None:
-    """A docstring that should be a raw string, as that of base64.py in Python 3.14."""
+    """Sentences with characters that no text file may contain are left out.
+
+    A docstring that should be a raw string may contain them, such as that of base64.py in Python 3.14.
+    """
     path = tmp_path / "module.py"
     path.write_text(f'"""Pad the input with b\'{escape}\' up to four bytes. Then encode all of the bytes."""\n')
     (docstring,) = python_docs.docstrings(path)

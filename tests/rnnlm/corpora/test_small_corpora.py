@@ -1,4 +1,4 @@
-"""A small text is cut by line, and no split stays empty where that is possible."""
+"""A small text is split by line, so that no split is empty if the text has at least three lines."""
 
 import logging
 from collections import Counter
@@ -39,10 +39,12 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     corpus = obtain(home, tmp_path / "a.txt", lines(count))
     found = Counter(document.split for document in corpus_documents(corpus))
     assert set(found) == {"train", "valid", "test"}
-    assert (sum(found.values()) == count) == (count < 100)  # of fewer than 100 lines, each is a document
+    # If there are fewer than 100 lines, each line is a document.
+    assert (sum(found.values()) == count) == (count < 100)
     in_split = Counter(document.split for document in corpus_documents(corpus) for _ in document.lines)
     assert in_split["train"] > count * 0.6 or count < 10
-    assert count * 0.15 <= in_split["valid"] <= count * 0.35  # enough to judge a model by half of them
+    # Half of these validation lines are enough to compare models.
+    assert count * 0.15 <= in_split["valid"] <= count * 0.35
     assert set(prepare(home, tmp_path / "a.txt", lines(count)).predicted_tokens) == {"train", "valid", "test"}
 
 
@@ -106,17 +108,21 @@ def test_many_unknown_validation_words_cause_a_warning(
 def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
     fractions = [(number + 0.5) / 1_000 for number in range(1_000)]
     usual: dict[Split, float] = {"valid": 0.05, "test": 0.05}
-    assert enlarged_shares(dict.fromkeys(fractions, 2), usual) == usual  # 100 lines
+    # The validation split has 5 % of 1,000 documents with 2 lines each, which are 100 lines.
+    assert enlarged_shares(dict.fromkeys(fractions, 2), usual) == usual
     assert enlarged_shares(dict.fromkeys(fractions, 1), usual) == {"test": 0.05, "valid": pytest.approx(0.06)}
     assert enlarged_shares(dict.fromkeys(fractions[::10], 1), usual)["valid"] == pytest.approx(
         0.2, abs=0.01
-    )  # 20 of 100
+    )  # The validation split gets 20 of 100 lines, which is the largest fraction.
     chosen: dict[Split, float] = {"valid": 0.3, "test": 0.05}
     assert enlarged_shares(dict.fromkeys(fractions[::10], 1), chosen) == chosen
 
 
 def test_a_growing_small_text_holds_out_what_was_not_trained_on(home: Home, tmp_path: Path) -> None:
-    """The shares fall while the text grows, so a document hardly ever leaves the training split."""
+    """A held-out document of a growing text was hardly ever used for training before.
+
+    The enlarged proportions fall while the text grows, so a document hardly ever leaves the training split.
+    """
     trained: set[str] = set()
     moved = held_out = 0
     for count in range(200, 1_400, 100):

@@ -1,4 +1,7 @@
-"""A file, an archive member and a table row is a source: no document crosses it, and it stays in one split."""
+"""Each file, archive member and table row is a source.
+
+No document spans two sources, and a source has a single split.
+"""
 
 from collections import defaultdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The name of a corpus comes from its source alone, and two stems that differ in a letter do not share one."""
+"""The name of a corpus depends only on its source, and file names that differ in a letter give different names."""
 
 import re
 import unicodedata
@@ -76,7 +76,7 @@ def test_unlike_stems_have_unlike_names() -> None:
 
 
 def simplified(stem: str) -> str:
-    """Remove what may differ between two stems of one name: case, and the separators between the letters."""
+    """Return the stem without differences that do not change the name, which are case and the kind of separators."""
     return re.sub(r"[ ._-]+", "-", unicodedata.normalize("NFC", stem)).strip("-").lower()
 
 

@@ -1,4 +1,4 @@
-"""Which names stand for splits; files that are not read are named."""
+"""File names select splits only if they are unambiguous, and files that are not read are reported."""
 
 import logging
 from pathlib import Path
@@ -32,9 +32,9 @@ from tests.rnnlm.corpora.test_file_formats import stored, write
         ("ptb.train.txt ptb.valid.txt ptb.test.txt", "train valid test"),
         ("news-train.jsonl news-dev.csv.zst other.txt", "train valid None"),
         ("x/train/a.txt x/train/b.txt x/test/a.txt x/README.txt", "train train test None"),
-        ("valid.txt test.txt", "valid test"),  # refused later: no train
+        ("valid.txt test.txt", "valid test"),  # The source is refused later, because it has no training text.
         ("news-valid.txt news-test.txt", "valid test"),
-        # names that merely contain a split's word
+        # These names only contain a word for a split.
         ("news-train.txt emma.txt", "None None"),
         ("test-plan.txt dev-diary.txt train-journey.txt", "None None None"),
         ("train-journey.txt test-plan.txt valid.txt", "None None None"),

@@ -1,4 +1,4 @@
-"""A document's own digest decides its split, and cleaning does not change its fingerprint."""
+"""The digest of a document decides its split, and cleaning does not change its fingerprint."""
 
 import json
 import random
@@ -23,7 +23,7 @@ def store(home: Home, path: Path, text: str) -> list[tuple[str, str]]:
     found = list(corpus_documents(corpus))
     assert "".join(document.data.decode() for document in found) == text
     data = text.encode()
-    for document in found:  # each says where it lies
+    for document in found:  # The offset of each document must be correct.
         piece = document.data
         assert data[document.byte_offset : document.byte_offset + len(piece)] == piece
     return [(document.split, document.data.decode()) for document in found]
@@ -55,7 +55,7 @@ def test_lines_inserted_into_text_without_paragraphs_move_no_other_line(
     grown = store(home, tmp_path / "a.txt", "".join([*LINES[:where], *new, *LINES[where:]]))
     after = {line: split for split, text in grown for line in text.split("\n")}
     moved = [line for line in before if line and after[line] != before[line]]
-    assert len(moved) <= 60  # those of the blocks that now begin or end elsewhere
+    assert len(moved) <= 60  # Only lines move whose blocks begin or end at another place after the insertion.
     assert len(set(before.values())) == 3
 
 
@@ -84,7 +84,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """A model always meets unseen text, from fewer than 50 files to fewer than 100, and from these to more."""
+    """An earlier and a later model have unseen text in common, even if the number of sources has crossed a limit."""
     folder = tmp_path / "folder"
     folder.mkdir()
 
@@ -107,7 +107,8 @@ def test_a_growing_number_of_files_leaves_text_that_is_unseen(
 def test_byte_ranges_are_whole_documents_of_any_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
 ) -> None:
-    monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)  # with 20 many are found by reading from the start
+    # If only 20 bytes are searched for a blank line, many documents are found only by reading from the start.
+    monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)
     draw = random.Random(f"{blank_share} {searched_bytes}")
 
     def text() -> str:

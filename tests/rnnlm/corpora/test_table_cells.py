@@ -1,4 +1,4 @@
-"""Cells of every type are read as text or refused with a sentence; numbers keep their digits."""
+"""Cells of every type are read as text, or refused with an explanation. Numbers keep their digits."""
 
 import datetime
 import io
@@ -19,7 +19,7 @@ from tests.rnnlm.corpora.test_file_formats import refused, stored, write
 DAY = datetime.date(2024, 1, 2)
 ARROW: dict[
     str, tuple[pa.Array, str | None]
-] = {  # type → values, the first as text; None: it is text for a corpus, too
+] = {  # For each type: values, and the text of the first value. None means that the values are text already.
     "string": (pa.array(["Zürich", None]), None),
     "large string": (pa.array(["Zürich", None], pa.large_string()), None),
     "string view": (pa.array(["Zürich", None], pa.string_view()), None),
@@ -98,5 +98,5 @@ def test_a_value_of_no_known_type_is_refused() -> None:
         deep = [deep]
     with pytest.raises(TableError, match="too deep"):
         cell_text(deep, "here")
-    while deep:  # else freeing it would recurse
+    while deep:  # The list is taken apart, because freeing it at once would recurse too deeply.
         deep = deep[0]

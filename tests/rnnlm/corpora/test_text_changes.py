@@ -1,4 +1,4 @@
-"""The files, bytes and lines that are new in a text since the night before, for every kind of source."""
+"""The files, bytes and lines that are new in a text since the last nightly run are found, for every kind of source."""
 
 import gzip
 import shutil
@@ -31,14 +31,14 @@ def changes(home: Home, source: Path | str) -> list[tuple[str, str, int, int, in
 def test_of_a_file_that_grows_the_new_lines_are_counted_and_shown(home: Home, tmp_path: Path) -> None:
     text = tmp_path / "log.txt"
     text.write_text(OLD)
-    assert night(home, text) is None  # the first night
+    assert night(home, text) is None  # In the first nightly run there is no previous text.
     text.write_text(f"{OLD}one\nfour\n")
     found = night(home, text)
     grown = PartChange(
         name="log.txt", change="changed", bytes_before=14, bytes_now=23, new_lines=2, first_lines=("one", "four")
     )
     assert found == TextChanges(part_count=1, parts_before=1, bytes_before=14, changes=(grown,))
-    assert night(home, text) == found  # a second run of the same night
+    assert night(home, text) == found  # A second run in the same night finds the same changes.
     text.touch()
     assert night(home, text) == found
     assert found.first_lines == [("log.txt", "one"), ("log.txt", "four")]
@@ -101,9 +101,9 @@ def test_without_the_text_before_nothing_is_said(home: Home, tmp_path: Path) -> 
     before = obtain_corpus(home, CorpusConfig(source=str(text)))
     text.write_text(f"{OLD}four\n")
     after = obtain_corpus(home, CorpusConfig(source=str(text)))
-    (before.folder / PARTS).unlink()  # as rnnlm 0.3 has stored it
+    (before.folder / PARTS).unlink()  # rnnlm 0.3 did not store the list of files.
     assert text_changes(after) is None
-    shutil.rmtree(before.folder)  # rnnlm prune
+    shutil.rmtree(before.folder)  # `rnnlm prune` may have removed the text.
     assert text_changes(after) is None
 
 

@@ -1,4 +1,4 @@
-"""Byte-order marks are honoured; undecodable files are read in a guessed encoding, or refused with the guess."""
+"""Byte-order marks are respected. Undecodable files are read in a guessed encoding, or refused with the guess."""
 
 import codecs
 import random
@@ -37,7 +37,7 @@ JAPANESE = (
 def test_a_byte_order_mark_wins_over_the_setting(
     home: Home, tmp_path: Path, mark: bytes, encoding: str, configured: str
 ) -> None:
-    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # more than one chunk
+    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # The text is longer than one chunk.
     path = write(tmp_path / "a.txt", mark + text.encode(encoding))
     assert stored(home, path, encoding=configured)["text"].startswith("Zürich\n𝔞\nxxx")
     table = write(tmp_path / "a.csv", mark + csv_of(["Zürich"]).decode().encode(encoding))
@@ -52,7 +52,8 @@ def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path:
     assert all(f"bad{number}.txt (cp1252)" in message for number in range(4))
     assert "set corpus.encoding=cp1252 (a guess)" in message
     assert "good" not in message
-    with pytest.raises(CorpusError, match="4 of 8 files"):  # before a server is started for it
+    # The files are also refused before a server is started for the run.
+    with pytest.raises(CorpusError, match="4 of 8 files"):
         check_source(CorpusConfig(source=str(tmp_path / "data"), undecodable="refuse"))
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4
 
@@ -63,8 +64,8 @@ def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path:
         ("café\n".encode("latin-1"), "cp1252"),
         (RUSSIAN.encode("cp1251"), "cp1251"),
         (JAPANESE.encode("shift_jis"), "cp932"),
-        (GERMAN.encode("utf-16-le"), "utf_16_le"),  # without a mark
-        pytest.param(  # in a later chunk
+        (GERMAN.encode("utf-16-le"), "utf_16_le"),  # The text has no byte-order mark.
+        pytest.param(  # The undecodable byte is not in the first chunk.
             b"plain\n" * (1 << 18) + "café\n".encode("cp1252"), "cp1252", marks=pytest.mark.long
         ),
     ],

@@ -1,4 +1,7 @@
-"""corpus.maximum_documents: the same sample in any order, the larger contains the smaller, held-out text is whole."""
+"""A sample by corpus.maximum_documents does not depend on the order of documents.
+
+A larger sample contains a smaller one, and held-out text is never sampled.
+"""
 
 import random
 from pathlib import Path
@@ -92,13 +95,14 @@ def test_it_is_found_once_and_pruned_with_its_corpus(home: Home, tmp_path: Path)
 def test_a_dataset_of_a_sample_holds_the_sample(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 60)  # so that some shards lose all their documents
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 60)  # The shards are so small that some lose all their documents.
     whole = store(home, sampled(home, tmp_path / "text.txt", None), mode=mode)
     corpus = sampled(home, tmp_path / "text.txt", 40)
     part = store(home, corpus, mode=mode)
     assert part.dataset_id != whole.dataset_id
     assert part.predicted_tokens["valid"] == whole.predicted_tokens["valid"]
-    assert part.predicted_tokens["train"] == 40 * (3 + 4 + (mode == "stream"))  # two lines, and a blank one
+    # Each document has two lines, and a blank line that is a token only in stream mode.
+    assert part.predicted_tokens["train"] == 40 * (3 + 4 + (mode == "stream"))
     with connect(part) as connection:
         digests = connection.execute("select sha256 from documents where split = 'train'").fetchall()
     assert {digest for (digest,) in digests} == {

@@ -30,7 +30,7 @@ def test_counts_are_named_where_they_have_a_share(
         shape(load_model(run.model_folder)),
     ]
     assert ["mixed with" in text for text in texts] == [share > 0] * 3
-    # This is written before the weights of the mixture are known.
+    # The description is written before training, when the weights of the mixture are not known.
     assert "mixed" not in shown_tags(toy_config, toy_dataset, None, 0)[NOTE]
 
 

@@ -1,4 +1,4 @@
-"""Tables are aligned on the terminal, and in Markdown untrusted text has no effect."""
+"""Tables are aligned on the terminal, and untrusted text has no effect in Markdown."""
 
 import logging
 import sys
@@ -30,8 +30,9 @@ def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
     [
         ("a\tb\nc", "a\tb\nc"),
         ("a\x1b[2Jb\x9b2J\x7f\r\0", "a\\x1b[2Jb\\x9b2J\\x7f\\r\\x00"),
-        ("日本\u3000語, oui\u00a0!", "日本\u3000語, oui\u00a0!"),  # Spaces that belong to a language are kept.
-        # The effect of direction overrides is not limited to a word.
+        # Spaces that belong to a language or to typography are kept.
+        ("日本\u3000語, oui\u00a0!", "日本\u3000語, oui\u00a0!"),
+        # Direction overrides are escaped, because their effect is not limited to a word.
         ("a\u202eb\u2066c\u2028d", "a\\u202eb\\u2066c\\u2028d"),
         ("\udce9", "\\udce9"),
         ("e\u0301 👩\u200d🔬", "e\u0301 👩\u200d🔬"),
@@ -71,7 +72,10 @@ NAMES = [
 
 
 def cells(markdown: str) -> list[str]:
-    """Return the texts of the table's cells as they are shown. Raise an error if a cell contains active Markdown."""
+    """Return the texts of the table's cells as a reader sees them.
+
+    Raise an error if a cell contains active Markdown.
+    """
     found = MarkdownIt("commonmark").enable("table").parse(markdown)
     inline = [token for token in found if token.type == "inline"]
     assert {token.type for token in found if token.level == 0} <= {"table_open", "table_close"}

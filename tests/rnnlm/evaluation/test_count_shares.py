@@ -1,4 +1,4 @@
-"""An n-gram model, a network, and the mixture of both."""
+"""Scores and weights of an n-gram model, of a network, and of the mixture of both."""
 
 import itertools
 
@@ -30,7 +30,7 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 
 def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_dataset: DatasetRecord) -> None:
-    """The lengths are compared with a search for every context in every training row."""
+    """The length of the known context equals that of a search for every context in every training row."""
     model, _ = count_training_split(toy_dataset, 3)
     _, lengths = split_log_probabilities(model, toy_dataset, "test")
 
@@ -50,13 +50,16 @@ def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_
 
 
 def test_each_context_length_has_its_best_share() -> None:
-    """The best weight is 0 or 1 if one model gives each token 0.9 and the other gives it 0.1."""
+    """Each length of the known context gets the weight that is best for its tokens.
+
+    The best weight is 0 or 1 if one model gives each token 0.9 and the other gives it 0.1.
+    """
     half, high, low = np.full(FEWEST_TOKENS, 0.5), np.full(FEWEST_TOKENS, 0.9), np.full(FEWEST_TOKENS, 0.1)
     network, counts = np.log(np.concatenate([high, low, half[:10]])), np.log(np.concatenate([low, high, half[:10]]))
     lengths = np.repeat([0, 1, 2], [FEWEST_TOKENS, FEWEST_TOKENS, 10])
     shares = fitted_shares(network, counts, lengths, 3)
     assert shares[:2] == pytest.approx([0, 1], abs=1e-5)
-    # A length with so few tokens gets the weight that is best for all tokens.
+    # Few tokens have a context of this length, so it gets the weight that is best for all tokens.
     assert shares[2] == pytest.approx(0.5, abs=1e-3)
 
 
@@ -75,19 +78,20 @@ def test_the_fitted_mixture_beats_its_parts_on_validation(
     assert sums.network is not None
     assert sums.counts is not None
     assert sums.model <= min(sums.network, sums.counts) + 1e-5 * len(network)
-    # The parts may have any length.
+    # The losses of the network may be passed in parts of any length.
     together = np.concatenate(list(mixed_nll(mixture, [network[:7], network[7:]], source, "sentence")))
     assert together.sum(dtype=np.float64) == pytest.approx(sums.model)
 
 
 def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     found = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test")))
-    assert found.scores["train"].counts is None  # The n-gram model was trained on this split.
+    # The n-gram model is not scored on the training split, because it was trained on it.
+    assert found.scores["train"].counts is None
     test = found.scores["test"]
     assert test.counts is not None
     assert test.network is not None
     assert test.counts.order == 5
-    # The bits that tokens do not contain are the same, so the difference of bits per byte is that of the losses.
+    # The bits that tokens do not contain are the same for all models, so bits per byte differ only by the losses.
     difference = np.log2(test.counts.perplexity / test.network.perplexity) * test.tokens
     size = test.counts.bits_per_byte - test.network.bits_per_byte
     assert size * split_facts(toy_dataset, "test").byte_count == pytest.approx(difference)
@@ -95,12 +99,15 @@ def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: Dat
     held_out = [(split, model) for split in SPLITS for model in ("network", "5-gram counts", "mixed")]
     assert models == [("train", "network"), *held_out]
     nll = stored_nll(home, toy_dataset, toy_run, "test", 64)
-    # The served model is the one that was scored.
+    # The loss of the served model equals the loss in the evaluation.
     assert test.nll_nats_per_token == pytest.approx(nll.mean(dtype=np.float64))
 
 
 def test_of_a_long_text_the_last_rows_are_counted(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A toy row has 10 predicted tokens. The model equals one of the last 5 rows."""
+    """The n-gram model is counted on the last rows of a text that is too long to be counted as a whole.
+
+    A toy row has 10 predicted tokens. The model equals one that is counted on the last 5 rows.
+    """
     assert first_counted_row(toy_dataset) == 0
     monkeypatch.setattr(count_shares, "COUNTED_TOKENS", 50)
     rows = toy_dataset.sequence_counts["train"]

@@ -35,7 +35,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
-    """Return the losses row by row, each from the logit of its token."""
+    """Return the losses of a text, computed row by row from the logit of each token."""
     lines = [tokenizer.encode(line) for line in text.removesuffix("\n").split("\n")]
     if mode == "stream":
         rows = [[token for line in lines for token in [*line, EOS]]]
@@ -61,7 +61,10 @@ def test_each_token_has_the_loss_of_a_slow_reading(model: LanguageModel, tokeniz
 def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
     model: LanguageModel, tokenizer: TextTokenizer, mode: Mode
 ) -> None:
-    """`rnnlm score` reads lines with their line feeds, and the endpoint `/score` receives texts without them."""
+    """Bits per byte do not depend on the line feed at the end of the text.
+
+    `rnnlm score` reads lines with their line feeds, and the endpoint `/score` receives texts without them.
+    """
     without, with_newline = document_losses(model, tokenizer, ["the cat", "the cat\n"], SequencesConfig(mode=mode))
     assert without.bits_per_byte == with_newline.bits_per_byte
     assert without.byte_count == with_newline.byte_count == 8
@@ -69,7 +72,8 @@ def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
 
 def test_restoring_the_text_from_its_tokens_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
-    # zebra and its end; a blank line with an escape and its end; 5 and 2 gaps between words; 4 ends of lines.
+    # The bits are for zebra and its end, for a blank line with an escape and its end, for 5 and 2 gaps between words,
+    # and for 4 ends of lines.
     bits = 8 * (5 + 1) + 8 * 2 + 7 * math.log2(256 / 255) + 4 * math.log2(256 / 255 * 32 / 31)
     assert (loss.unknown_tokens, loss.restoration_bits) == (1, pytest.approx(bits))
     assert loss.total_nats == pytest.approx(loss.summed_nll_nats + bits * math.log(2))

@@ -1,4 +1,4 @@
-"""An explained text: the shifted pairs, the same scores as in the evaluation, and the course of the state."""
+"""The explanation of a text has the shifted pairs of tokens, the evaluation's scores, and the states."""
 
 from pathlib import Path
 
@@ -29,7 +29,10 @@ def explained(folder: Path, text: str, cut: SequencesConfig | None = None) -> Ex
 def test_explained_losses_equal_those_of_evaluate(
     home: Home, toy_run: RunRecord, stream_folder: Path, tmp_path: Path, kind: str
 ) -> None:
-    """The evaluation computes the same losses in another way, from a stored dataset and in batches."""
+    """The losses in an explanation equal those of the evaluation.
+
+    The evaluation computes the losses in another way, from a stored dataset and in batches.
+    """
     folder = stream_folder if kind == "stream" else toy_run.model_folder
     source = tmp_path / "text.txt"
     source.write_text(TEXT, encoding="utf-8")
@@ -55,7 +58,8 @@ def test_the_picture_shows_every_unit_at_every_step(stream_folder: Path, tmp_pat
     _, (axes,) = new_figure((4, 3))
     shown = np.asarray(draw_states(axes, explanation).get_array())
     assert shown.shape == (2 * 16, 11)
-    np.testing.assert_array_equal(shown[:16, 3], explanation.states[3, 0])  # Layer 1 is at the bottom.
+    # The lowest layer is at the bottom of the picture.
+    np.testing.assert_array_equal(shown[:16, 3], explanation.states[3, 0])
     np.testing.assert_array_equal(shown[16:, 3], explanation.states[3, 1])
     draw_explanation(explanation, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

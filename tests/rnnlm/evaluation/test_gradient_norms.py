@@ -1,4 +1,4 @@
-"""The gradient's norm over the distance equals powers of u in a simple case, and a slow reference in others."""
+"""The norms of gradients equal powers of u in a simple case, and those of a slow implementation in other cases."""
 
 import pytest
 import torch
@@ -12,9 +12,9 @@ from tests.configs import KINDS, new_model, plain_model, random_model
 
 
 def one_unit(u: float) -> LanguageModel:
-    """Return a layer h' = relu(x + u h) with x = 1 for every token.
+    """Return a network with one unit, h' = relu(x + u h), where x = 1 for every token.
 
-    Its state is always positive, so each step back multiplies the gradient by u.
+    The state is always positive, so each step back multiplies the gradient by u.
     """
     model = new_model(5, 1, nonlinearity="relu")
     with torch.no_grad():
@@ -53,7 +53,10 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
 def test_norms_equal_the_gradients_at_a_detached_state(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    """The slow reference stops the network at each distance, and computes the gradient of the state there."""
+    """The norms equal those of a slow implementation, which detaches the state at each distance.
+
+    It computes the gradient of the loss with respect to this state.
+    """
     token_ids, target_ids = windows
     norms = gradient_norms(network, token_ids, target_ids)
     for distance in range(1, token_ids.shape[1]):
@@ -62,7 +65,8 @@ def test_norms_equal_the_gradients_at_a_detached_state(
         logits, _ = network(after, state)
         functional.cross_entropy(logits[:, -1], target_ids, reduction="sum").backward()
         assert state.grad is not None
-        # Only the top layer is compared. A lower layer also reaches the loss through the layer above at its own time.
+        # Only the top layer is compared, because a lower layer also reaches the loss through the layer above at the
+        # same time step.
         assert norms[-1, distance] == pytest.approx(float(state.grad[:, -1].norm(dim=-1).mean()), rel=1e-4)
 
 
@@ -86,7 +90,7 @@ def test_residual_gradients_also_bypass_the_layer_above(
 def test_input_gradients_are_the_slopes_of_the_loss_for_every_kind(
     windows: tuple[torch.Tensor, torch.Tensor], kind: ModelKind
 ) -> None:
-    """The gradients equal central differences in float64 for each number that the network reads."""
+    """The gradients of the inputs equal central differences in float64, for each number that the network reads."""
     model, epsilon = random_model(kind, 12, attention_window=4).double(), 1e-6
     slopes = []
     for token_ids, target_id in zip(*windows, strict=True):

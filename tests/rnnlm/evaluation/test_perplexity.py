@@ -26,7 +26,7 @@ from tests.reference_log_probabilities import log_probabilities_of
 def test_the_score_is_the_sum_over_sentences_one_by_one(
     toy_dataset: DatasetRecord, toy_run: RunRecord, toy_corpus: CorpusRecord
 ) -> None:
-    """The score is compared with the slowest method, which reads one sentence and one token at a time."""
+    """The score of a split equals the sum over its sentences, each of which is read alone and token by token."""
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     nats, count = 0.0, 0
     for line in (toy_corpus.folder / "test.txt").read_text().splitlines():
@@ -40,14 +40,18 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
     assert score.nll_nats_per_token == pytest.approx(nats / count, rel=1e-5)
     assert score.perplexity == pytest.approx(math.exp(nats / count), rel=1e-5)
     size = (toy_corpus.folder / "test.txt").stat().st_size
-    bits = nats / math.log(2) + 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS)  # Each line has nine words.
+    # Each of the 40 lines has nine words, with 8 gaps between words and 2 ends.
+    bits = nats / math.log(2) + 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS)
     assert score.bits_per_byte == pytest.approx(bits / size, rel=1e-5)
 
 
 def test_the_first_rows_are_scored_beside_the_whole_split(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    """A row of the toy text has 10 predicted tokens, and the split has 40 rows."""
+    """The first rows of a split have a score of their own, in addition to the score of the whole split.
+
+    A row of the toy text has 10 predicted tokens, and the split has 40 rows.
+    """
     nll = stored_nll(home, toy_dataset, toy_run, "test", 64)
     assert len(nll) == 400
     config = EvaluationConfig(first_rows=7)

@@ -1,4 +1,4 @@
-"""Mean and interval of several runs agree with a table of Student's t."""
+"""The mean of several runs and its confidence interval agree with a table of Student's t."""
 
 import math
 from pathlib import Path
@@ -33,7 +33,10 @@ def evaluation_of(perplexity: float, network: float | None = None) -> Evaluation
 
 
 def test_the_margin_of_a_mean_is_students() -> None:
-    """The standard deviation of the 3 values is 2, and t = 4.303 for 2 degrees of freedom."""
+    """The margin of a mean is half the interval of Student's t distribution.
+
+    The standard deviation of the 3 values is 2, and t = 4.303 for 2 degrees of freedom.
+    """
     assert mean_margin([98.0, 100.0, 102.0]) == pytest.approx(4.303 * 2 / math.sqrt(3), rel=1e-3)
     assert mean_margin([98.0]) is None
 

@@ -1,4 +1,4 @@
-"""The softmax of each distinct context is computed once, and the losses agree with the definition."""
+"""The softmax of each distinct context is computed only once, and the losses agree with their definition."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ VOCABULARY = 50
 
 
 def elman_model() -> LanguageModel:
-    """Return a model with weights four times as large as initially, so that its predictions are far from uniform."""
+    """Return a model whose weights are four times the initial ones, so that its predictions are far from uniform."""
     model = new_model(VOCABULARY, 12, layers=2)
     initialize(model, plain_model({"recurrent_initialization": "orthogonal"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -27,7 +27,7 @@ def elman_model() -> LanguageModel:
 
 
 def random_rows() -> TokenRows:
-    """Return rows of which some begin alike, some are equal, one has nothing to predict, and one is long."""
+    """Return rows for scoring. Some begin alike, some are equal, one has nothing to predict, and one is long."""
     draw = np.random.default_rng(0)
     rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
     return rows_from_lists([*rows, rows[4], rows[8], [2]])
@@ -74,7 +74,7 @@ def test_equal_contexts_are_found_as_by_comparing_all_pairs() -> None:
 
 @pytest.mark.parametrize("larger", [1.0, 100.0, -100.0])
 def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> None:
-    """exp(logit) is beyond the range of float32, so that it is inf or 0."""
+    """The probabilities of all tokens sum to 1 even if exp(logit) is inf or 0 in float32."""
     model = elman_model()
     with torch.no_grad():
         model.head.weight.mul_(abs(larger))
@@ -88,7 +88,10 @@ def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> Non
 def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_frequent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The frequencies of the classes are those of words (Zipf 1935), in random order."""
+    """Computing rare classes in bfloat16 changes the losses little. Nothing changes if all classes are frequent.
+
+    The frequencies of the classes are those of words (Zipf 1935), in random order.
+    """
     draw = torch.Generator().manual_seed(3)
     model = new_model(4_000, 64).eval()
     with torch.no_grad():

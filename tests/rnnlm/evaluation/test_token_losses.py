@@ -1,4 +1,4 @@
-"""The losses of single tokens: their sums, and what they do not depend on."""
+"""The losses of single tokens have the right sums and order, and do not depend on how the text is divided."""
 
 from typing import Literal
 
@@ -34,7 +34,7 @@ def model() -> LanguageModel:
 def test_each_token_has_its_own_loss_in_the_order_of_the_text(
     model: LanguageModel, mode: Literal["sentence", "stream"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The losses equal those of one forward pass over each sentence or the stream, even if windows are short."""
+    """The losses equal those of a forward pass over each sentence or the stream, even if windows are short."""
     source, text = text_of(LINES, mode, block_length=4), [token for line in LINES for token in [*line, 3]]
     rows = [[2, *line, 3] for line in LINES] if mode == "sentence" else [[2, *text]]
     expected: list[float] = []

@@ -1,4 +1,4 @@
-"""Several prompts in a batch have the same continuations as alone, and a step computes the same as the model."""
+"""A prompt in a batch has the same continuation as alone, and a step gives the same logits as the model."""
 
 from dataclasses import replace
 
@@ -90,7 +90,7 @@ def test_draws_are_those_of_multinomial() -> None:
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
-    """Return settings with greedy and random sampling, each with its own seed and length."""
+    """Return settings of greedy and of random sampling, each with another seed and length."""
     kinds = [
         Sampling(temperature=0),
         Sampling(temperature=1.2),
@@ -107,7 +107,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
     assert continue_batch(model, prompts, samplings, EOS) == alone
     assert len({len(prompt) for prompt in prompts}) > 2
     assert len({len(ids) for ids in alone}) > 2
-    # Some continuations end with <eos>, others at the largest length.
+    # Some continuations end with <eos>, others at their largest length.
     assert {ids[-1] == EOS for ids in alone} == {True, False}
     backwards = continue_batch(model, prompts[::-1], samplings[::-1], EOS)
     assert backwards[::-1] == alone
@@ -131,7 +131,10 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """Batches and single rows give the same bits even at a size where plain products of one and many rows differ."""
+    """A prompt has the same bits in a batch and alone if each product has eight rows.
+
+    The size is one at which ordinary products of one row and of many rows differ.
+    """
     model = new_model(5_000, 128)
     for parameter in model.parameters():
         parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))

@@ -1,4 +1,7 @@
-"""The operators of a token in the generation loop are counted. benchmarks/generate.py measures the time."""
+"""The generation loop needs a fixed number of torch operators for each token.
+
+benchmarks/generate.py measures the time.
+"""
 
 from collections import Counter
 from typing import Any
@@ -14,11 +17,11 @@ from rnnlm.models.elman import ElmanCell
 from rnnlm.models.model_factory import build_model
 from tests.configs import plain_model
 
-NEVER = -1  # An id of <eos> that no model chooses.
+NEVER = -1  # An id that no model chooses, so that no text ends before its largest length.
 
 
 class Operators(TorchDispatchMode):
-    """A counter of the operators that torch runs, by name and by the shape of the result."""
+    """A counter of the operators that torch runs, by their name and the shape of their result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +43,7 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
 
 
 class HalvedCell(ElmanCell):
-    """A custom cell that is derived from ours."""
+    """A custom cell that is derived from ElmanCell."""
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         output, state = super().step(x, state)
@@ -66,9 +69,11 @@ def test_the_operators_for_each_token_do_not_grow_with_the_length(layers: int) -
     weights = InferenceWeights(model)
     of_10, of_20, of_210 = (operators(weights, tokens) for tokens in (10, 20, 210))
     of_ten_tokens = of_20 - of_10
-    # Two hundred more tokens need twenty times as many operators as ten more, and none of them has a larger result.
+    # Two hundred more tokens need twenty times as many operators as ten more tokens, and no operator has a larger
+    # result.
     assert of_210 - of_10 == Counter({call: 20 * count for call, count in of_ten_tokens.items()})
     products = sum(count for (name, _), count in of_ten_tokens.items() if "mm" in name)
-    # There is h U for each layer, x W for each layer except the lowest, which uses a table, and the head.
+    # The products of a token are h U for each layer, x W for each layer except the lowest, which uses a table, and the
+    # head.
     assert products == 10 * (2 * layers)
     assert sum(of_ten_tokens.values()) <= 10 * (3 * layers + 8)

@@ -1,4 +1,4 @@
-"""The next token equals one computed by hand, and the state is carried."""
+"""The chosen token equals the one computed by hand, and the state is carried from token to token."""
 
 import pytest
 import torch
@@ -27,18 +27,21 @@ def test_top_k_and_top_p_by_hand() -> None:
     assert survivors() == [0, 1, 2, 3]
     assert survivors(top_k=2) == [0, 1]
     assert survivors(top_k=9) == [0, 1, 2, 3]
-    assert survivors(top_p=0.45) == [0]  # The first token alone has 0.5.
+    assert survivors(top_p=0.45) == [0]  # The most probable token alone has a probability of 0.5.
     assert survivors(top_p=0.7) == [0, 1]
     assert survivors(top_p=0.76) == [0, 1, 2]
-    assert survivors(top_k=9, top_p=0.5) == [0]  # The first token has exactly this probability.
-    # The probabilities sum to 0.9. Relative to this, the cumulative probabilities are 0.56, 0.83 and 1.
+    assert survivors(top_k=9, top_p=0.5) == [0]  # The most probable token has exactly the probability 0.5.
+    # After top-k, the probabilities sum to 0.9. Divided by 0.9, the cumulative probabilities are 0.56, 0.83 and 1.
     assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 @pytest.mark.parametrize("top_p", [0.3, 0.95])
 def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p: float) -> None:
-    """In some cases a few tokens have this probability, in others most tokens are needed."""
+    """The tokens of top-p are those found by adding up the probabilities of a large vocabulary in sorted order.
+
+    In some cases a few tokens have the probability top_p, in others most tokens are needed.
+    """
     logits = torch.randn(5_000, generator=torch.Generator().manual_seed(1)) * spread
     probabilities = logits.double().softmax(dim=-1)
     expected, held = set(), 0.0
@@ -48,7 +51,7 @@ def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p:
             held += float(probabilities[index])
     left = truncated(logits, Sampling(top_p=top_p))
     found = set(left.isfinite().nonzero().flatten().tolist())
-    assert len(found ^ expected) <= 1  # Only the last token may differ by rounding.
+    assert len(found ^ expected) <= 1  # Only the last of these tokens may differ, by rounding.
     assert torch.equal(left[list(found)], logits[list(found)])
     assert (len(found) > 1_000) == (spread < 1)
 
@@ -63,7 +66,7 @@ def test_temperature_zero_is_greedy_and_draws_nothing() -> None:
 def test_draws_follow_the_softmax_at_their_temperature() -> None:
     generator = torch.Generator().manual_seed(0)
     draws = [sample_next(LOGITS, Sampling(temperature=0.5), generator) for _ in range(2000)]
-    share = 0.25 / (0.25 + 0.0625 + 0.0225 + 0.01)  # The squares of the probabilities, normalized.
+    share = 0.25 / (0.25 + 0.0625 + 0.0225 + 0.01)  # At temperature 0.5 the probabilities are squared and normalized.
     assert draws.count(0) / 2000 == pytest.approx(share, abs=0.05)
 
 
@@ -83,7 +86,7 @@ def test_an_excluded_token_leaves_the_odds_of_the_others(temperature: float) -> 
 
 def test_a_text_does_not_end_before_its_minimum() -> None:
     logits = torch.zeros(1, 8)
-    logits[0, EOS] = 30.0  # <eos> is nearly certain.
+    logits[0, EOS] = 30.0  # This logit makes <eos> nearly certain.
     continuation = Continuation(Sampling(temperature=1.0, minimum_tokens=3), torch.Generator().manual_seed(0))
     for _ in range(4):
         continuation.ids += choose(logits, [continuation], EOS)

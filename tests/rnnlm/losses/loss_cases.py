@@ -8,14 +8,14 @@ in_both_precisions = pytest.mark.parametrize(
 )
 in_several_chunks_and_in_one = pytest.mark.parametrize("rows_at_once", [7, 256])
 in_each_precision = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-TEXT_SHARE = 0.4  # The weight of the first target.
+TEXT_SHARE = 0.4  # The weight of a token's first target, if it has several.
 with_one_target_and_several = pytest.mark.parametrize("target_count", [1, 3])
 
 
 def with_targets(target_ids: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the targets, (b, t).
+    """Return the targets, (b, t), or with two additional ones if `count` is 3, (b, t, 3).
 
-    With a count of 3, add two more targets of which one is equal to the first, (b, t, 3).
+    One of the additional targets equals the first target.
     """
     if count == 1:
         return target_ids

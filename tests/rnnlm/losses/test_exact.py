@@ -47,7 +47,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
     model = new_model(500, 32)
     initialize(model, plain_model({"recurrent_initialization": "xavier"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
-        model.head.weight.mul_(5)  # The probabilities are far from uniform.
+        model.head.weight.mul_(5)  # Larger weights make the probabilities far from uniform.
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
     target_ids[3, 5:] = 0  # The end of this row is padding.
     target_ids = with_targets(target_ids, target_count)
@@ -79,7 +79,7 @@ def test_the_text_has_its_share_and_drawn_targets_the_rest() -> None:
 
 @in_each_precision
 def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
-    """The probability of the target is exp(-120), which is below the range of float32."""
+    """The loss of a nearly impossible target is exact, although its probability exp(-120) underflows in float32."""
     model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()
@@ -88,14 +88,17 @@ def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: to
     target_ids = torch.tensor([[5, 6, 7]])
     exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
     fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
-    # The other classes are 40 without <pad>, <bos> and class 5.
+    # The other classes are the 37 of 40 that are not <pad>, <bos> or class 5.
     assert float(exact) == pytest.approx((120 + 3 * math.log(37)) / 3)
     assert float(fast) == pytest.approx(float(exact), rel=1e-3)
     torch.testing.assert_close(fast_gradients[2], exact_gradients[2], rtol=1e-2, atol=1e-4)
 
 
 def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
-    """Every target has a probability of about 0.99. The difference to 1 has a relative rounding error of a tenth."""
+    """In bfloat16, a small loss differs from its definition by at most about a tenth.
+
+    Every target has a probability of about 0.99. In bfloat16, its difference to 1 has a rounding error of a tenth.
+    """
     model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()

@@ -1,4 +1,4 @@
-"""The sampled loss is unbiased, equals the exact loss with all classes, and has gradients of some rows only."""
+"""The sampled loss is unbiased, equals the exact loss with all classes, and its gradients contain only some rows."""
 
 from functools import partial
 
@@ -112,7 +112,7 @@ def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse:
 def sampled_cross_entropy(
     loss: SampledCrossEntropy, model: LanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
 ) -> torch.Tensor:
-    """Return the loss by its definition, token by token."""
+    """Return the sampled loss, computed by its definition token by token."""
     losses = []
     rows = hidden.flatten(0, 1)
     for row, those in zip(rows, targets.reshape(len(rows), -1).tolist(), strict=True):
@@ -171,12 +171,12 @@ def test_only_sampled_and_target_classes_have_a_gradient() -> None:
     assert gradient is not None
     named = set(gradient.coalesce().indices()[0].tolist())
     assert named == set(sample.tolist()) | set(targets.flatten().tolist())
-    assert gradient.to_dense()[0].abs().max() == 0  # This is the row of <pad>.
+    assert gradient.to_dense()[0].abs().max() == 0  # Row 0 belongs to <pad>, which is never predicted.
 
 
 @in_each_precision
 def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
-    """The probability of the target is exp(-150), which is below the range of float32."""
+    """The loss of a nearly impossible target is exact, although its probability exp(-150) underflows in float32."""
     hidden, targets = hidden_and_targets()
     model = language_model()
     with torch.no_grad():

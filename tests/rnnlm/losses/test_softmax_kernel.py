@@ -1,4 +1,4 @@
-"""The kernel agrees with the definition of the loss. Without a GPU it runs in Triton's interpreter."""
+"""The kernel of the cross-entropy agrees with its definition. Without a GPU it runs in Triton's interpreter."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ ROW_SHAPES = [(1, 7, 1), (3, 7, 2), (5, 1000, 9), (2, 40_000, 1), (2, 70_000, 3)
 
 
 def expected_of(logits: Tensor, targets: Tensor, text_share: float) -> tuple[Tensor, Tensor]:
-    """Return the loss and gradient of each row in float64."""
+    """Return the loss and the gradient of each row, computed in float64."""
     leaf = logits.double().requires_grad_()
     losses = [functional.cross_entropy(leaf, one, ignore_index=0, reduction="none") for one in targets.unbind(dim=1)]
     nll = torch.stack(losses, dim=1) @ target_shares(targets, text_share).double()
@@ -48,7 +48,7 @@ def test_a_row_becomes_softmax_minus_targets(shape: tuple[int, int, int], scale:
 
 @pytest.mark.parametrize("target_count", [1, 3])
 def test_the_loss_with_the_kernel_is_the_definition(target_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are three chunks, of which the last one is smaller."""
+    """The loss computed with the kernel equals its definition. There are three chunks, of which the last is smaller."""
     monkeypatch.setattr("rnnlm.losses.exact.has_softmax_kernel", lambda device: True)
     for name in ("CPU_CHUNK_LOGITS", "GPU_CHUNK_LOGITS"):
         monkeypatch.setattr(projection, name, 12 * 50)

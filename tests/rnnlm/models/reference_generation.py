@@ -1,4 +1,4 @@
-"""A slow reference for generation: every token is computed from the whole text before it, and beams are plain lists."""
+"""A slow reference for generation. It computes every token from the whole text before it, and beams are plain lists."""
 
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ def logits_after(model: LanguageModel, ids: Text) -> Tensor:
 
 
 def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
-    """Return the new ids, including `<eos>`."""
+    """Return the new ids of greedy decoding, including `<eos>`."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
         ids.append(int(logits_after(model, ids).argmax()))

@@ -1,4 +1,4 @@
-"""Damaged and hostile model folders cause a ModelError of at most three lines, before anything is built from them."""
+"""A damaged or hostile model folder causes a ModelError of at most three lines, before anything is built from it."""
 
 import json
 import shutil
@@ -114,7 +114,7 @@ def refused(folder: Path, told: str = ".") -> None:
     with pytest.raises(RnnlmError, match=told) as error:
         load(folder)
     assert len(str(error.value).splitlines()) <= 3
-    assert str(error.value).isascii()  # Characters from a file are escaped.
+    assert str(error.value).isascii()  # Other characters that the file contains are escaped in the message.
 
 
 def change_json(path: Path, change: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_reported(folder: Path, name: str, harm: str) -> None:
 
 @pytest.mark.parametrize("change", CONFIGURATIONS, ids=str)
 def test_a_hostile_configuration_is_reported(folder: Path, change: dict[str, Any]) -> None:
-    """Both rnnlm and the reader in a registered model refuse the configuration."""
+    """rnnlm and the reader in a registered model both refuse a hostile configuration."""
     change_json(folder / "config.json", change)
     refused(folder)
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
@@ -269,7 +269,7 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
-        first_is(1e30),  # This is the effect of a flipped bit in the exponent of the first weight.
+        first_is(1e30),  # A flipped bit in the exponent of the first weight may have this effect.
         first_is(-3e38),
         first_is(2e5),
         a_weight_is_missing,
@@ -285,7 +285,7 @@ def test_weights_that_training_does_not_give_are_reported(
 
 
 def test_states_that_grow_without_a_bound_are_reported() -> None:
-    """The weights of the network are finite, but its states grow until they overflow after some tokens."""
+    """A network whose states overflow after some tokens is reported, although its weights are finite."""
     model = random_model("elman", 50, nonlinearity="relu")
     for cell in model.stack.cells:
         cell.U.data.fill_(9e4)
@@ -348,7 +348,10 @@ def test_counts_that_training_does_not_give_are_reported(folder: Path, harm: str
 def test_a_folder_does_not_choose_a_module_to_import(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Home, where: str, module: str
 ) -> None:
-    """Neither rnnlm, nor the class for transformers, nor the reader in a registered model imports the module."""
+    """The kind in a folder's configuration does not make any reader import a module.
+
+    The readers are rnnlm, the class for transformers, and the reader in a registered model.
+    """
     (tmp_path / "harmful_layer").mkdir()
     for name in ("__init__", "deeper"):
         (tmp_path / "harmful_layer" / f"{name}.py").write_text("raise SystemExit('imported')")

@@ -1,4 +1,7 @@
-"""Masks drawn by a kernel depend only on seed, row and unit. Without a GPU the kernel runs in Triton's interpreter."""
+"""Masks that a kernel draws depend only on seed, row and unit.
+
+Without a GPU, the kernel runs in Triton's interpreter.
+"""
 
 import pytest
 import torch

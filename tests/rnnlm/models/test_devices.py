@@ -1,4 +1,4 @@
-"""The choice of the device, and how a GPU multiplies matrices."""
+"""The device is chosen by its name, and GPUs multiply matrices in the configured precision."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_freed_memory_stays_for_the_next_step() -> None:
         )
         for setting in ("", "keep_freed_memory()")
     }
-    assert faults["keep_freed_memory()"] < 1_000  # This is the number of page faults. The 20 arrays have 327,680 pages.
+    assert faults["keep_freed_memory()"] < 1_000  # Few page faults happen, although the 20 arrays have 327,680 pages.
     assert faults[""] > 100_000
 
 
@@ -54,9 +54,9 @@ def test_a_named_device_that_is_absent_is_refused_in_one_line() -> None:
 
 
 def test_every_tensor_of_a_step_is_sent() -> None:
-    """The values are sent to the device `meta`, which needs no memory.
+    """All tensors of a step are sent to the device: those in a dataclass, its tuples and its dictionary.
 
-    They are a dataclass with tuples, a dictionary and None.
+    The device `meta` needs no memory.
     """
     masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, {"cells.0.U": torch.ones(5)})
     sent = to_device(masks, torch.device("meta"))

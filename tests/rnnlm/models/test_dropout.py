@@ -1,4 +1,4 @@
-"""Each kind of dropout affects what it should, expectations do not change, and a predicting model drops nothing."""
+"""Each kind of dropout affects only its own values, keeps their expectation, and is off in evaluation mode."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
-    """Return the gradients of a sum in which each output has its own weight."""
+    """Return the gradients of the sum of all outputs, in which each output has a weight of its own."""
     model.zero_grad()
     hidden, last = masked_hidden(model, masks, IDS)
     weights = torch.randn(hidden.shape, generator=generator(9), dtype=torch.float64)
@@ -37,7 +37,10 @@ def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
 
 
 def test_the_expectation_stays() -> None:
-    """The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n)."""
+    """Dropout does not change the expectation of a value.
+
+    The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n).
+    """
     model = network(vocabulary_size=20_000, hidden_size=150, layers=2)
     masks = draw_masks(
         model, Dropout(words=0.2, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.2), range(200), generator()
@@ -63,7 +66,7 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
 
 
 def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
-    """The row of a dropped word is zero, and the rows of other words are scaled up."""
+    """The row of a dropped word is zero in the whole batch, and the rows of other words are scaled up."""
     model = network()
     words = torch.full((11,), 1.25, dtype=torch.float64)
     words[[4, 6]] = 0.0
@@ -82,13 +85,16 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
     hidden.sum().backward()
     assert model.embedding.weight.grad is not None
     assert model.embedding.weight.grad.is_sparse
-    assert not model.embedding.weight.grad.to_dense().any()  # In this case, all words are dropped.
+    assert not model.embedding.weight.grad.to_dense().any()  # All words are dropped, so no row has a gradient.
     assert model.logits(torch.ones_like(hidden))[..., 4].abs().min() > 0
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> None:
-    """The result equals that of a U with these zeros. The gradient reaches only the weights that were kept."""
+    """Recurrent dropout gives the same result as a matrix U with zeros, which are the same at all time steps.
+
+    The gradient reaches only the weights that were kept.
+    """
     model = network(recurrence="diagonal" if diagonal else "full")
     masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
     hidden, _ = masked_hidden(model, masks, IDS)
@@ -102,7 +108,7 @@ def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> N
 
 @pytest.mark.parametrize("residual", [False, True])
 def test_masks_between_layers_by_hand(residual: bool) -> None:
-    """The masks apply to the input of a cell. The residual to which its output is added has no mask."""
+    """The masks between layers apply to the inputs of cells, not to the residual to which outputs are added."""
     model = network(layers=2, residual=residual)
     mask = torch.tensor([0.0, 2, 2, 0, 0, 2], dtype=torch.float64).expand(3, 1, 6)
     masks = dataclasses.replace(NOTHING, layers=(mask,))
@@ -125,7 +131,7 @@ def test_kernel_and_loop_agree_under_dropout(settings: dict[str, object], kinds:
     for backend in ("fused", "loop"):
         model.stack.backend = backend  # type: ignore[assignment]
         results.append([*masked_hidden(model, masks, IDS, state), *gradients(model, masks)])
-    # A Transformer's rotary angles are float32, and a single step begins to count positions at another number.
+    # A Transformer's rotary angles are float32, and in a single step the positions are counted from another number.
     rounding = {"atol": 1e-5, "rtol": 1e-5} if settings.get("kind") == "transformer" else {}
     for kernel, loop in zip(*results, strict=True):
         torch.testing.assert_close(kernel, loop, **rounding)
@@ -138,7 +144,10 @@ def hidden_under_fresh_masks(
 
 
 def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
-    """The rows are every second one, as with two processes, or neighbours, as in micro-batches."""
+    """The masks of some rows are the same, whichever other rows are drawn with them.
+
+    The rows are every second one, as with two processes, or neighbours, as in micro-batches.
+    """
     model = network()
     draw = generator()
     whole, _ = hidden_under_fresh_masks(model, ALL_KINDS, IDS, draw)
@@ -146,7 +155,7 @@ def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
         ids = IDS[rows.start : rows.stop : rows.step]
         draw_of_part = generator()
         part, _ = hidden_under_fresh_masks(model, ALL_KINDS, ids, draw_of_part, rows)
-        # The generators have the same state, so the loss draws the same classes.
+        # The generators end in the same state, so the sampled loss then draws the same classes.
         assert torch.equal(draw_of_part.get_state(), draw.get_state())
         torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
 

@@ -70,7 +70,10 @@ def test_the_stack_is_torch_rnn_in_values_and_gradients(nonlinearity: str, layer
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, backend: str) -> None:
-    """Values and gradients are equal, with and without training."""
+    """A layer with a diagonal U equals one with a matrix U that is zero outside of the diagonal.
+
+    Values and gradients are equal, with and without training.
+    """
     diagonal = random_stack(2, nonlinearity, backend, diagonal=True)
     full = random_stack(2, nonlinearity, backend)
     for cell, of_matrix in zip(diagonal.cells, full.cells, strict=True):
@@ -98,9 +101,9 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backend: str) -> None:
-    """The states equal those computed by hand, step by step, with and without training.
+    """The states of residual layers equal those computed by hand, step by step, with and without training.
 
-    The carried states are the cells' own.
+    The carried states are those of the cells, without the residuals.
     """
 
     def normalised(below: Tensor, norm: nn.Module) -> Tensor:
@@ -130,7 +133,10 @@ def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backen
 def test_the_handwritten_gradient_equals_autograd(
     nonlinearity: str, steps: int, diagonal: bool, residual: bool
 ) -> None:
-    """The gradients of inputs and state are included, for losses of the outputs alone and of the last state alone."""
+    """The handwritten gradients of inputs, weights and state equal those of autograd.
+
+    The loss depends on the outputs only, or on the last state only.
+    """
     gradients = {}
     for backend in ("loop", "fused"):
         stack = random_stack(2, nonlinearity, backend, diagonal, residual)
@@ -180,14 +186,17 @@ def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tok
     model.head.weight.data.zero_()
     logits, _ = model(torch.tensor([[2, 4]]))
     nll = nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor([4, 3]))
-    # The vocabulary has 11 tokens; <pad> and <bos> are never predicted.
+    # 9 of the 11 tokens are equally probable; <pad> and <bos> are never predicted.
     assert math.exp(nll.detach()) == pytest.approx(9)
 
 
 @pytest.mark.parametrize("kind", get_args(ModelKind))
 @torch.no_grad()
 def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
-    """The variance of `he` is 2 over the number of inputs, and `xavier` is uniform within its bound."""
+    """Initial matrices have the distribution that the configuration names.
+
+    The variance of `he` is 2 over the number of inputs, and `xavier` is uniform within its bound.
+    """
     sizes = {"embedding_size": 96, "attention_window": 2}
     he, xavier = (
         new_model(400, 64, kind=kind, initialization=name, embedding_initialization="xavier", **sizes)
@@ -203,6 +212,6 @@ def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
         assert first[he].get_parameter("input.weight").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
     else:
         assert first[he].get_parameter("W").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
-        # All other kinds are filled gate by gate.
+        # For all kinds except IndRNN, the bound is that of a single gate with 64 columns.
         columns = first[xavier].get_parameter("W").shape[1] if kind == "ind-rnn" else 64
         assert 0.9 < first[xavier].get_parameter("W").abs().max() / math.sqrt(6 / (96 + columns)) <= 1

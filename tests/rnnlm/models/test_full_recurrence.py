@@ -12,7 +12,7 @@ KERNEL_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # On a GPU the kernel is tested in bfloat16, because layers use it only in this precision. The interpreter is tested in
 # float32.
 KERNEL_PRECISION, KERNEL_ERROR = (torch.bfloat16, 3e-2) if KERNEL_DEVICE == "cuda" else (torch.float32, 2e-5)
-RECURRENCE_SHAPES = [  # Rows, time steps, inputs and units.
+RECURRENCE_SHAPES = [  # The numbers of rows, time steps, inputs and units.
     (1, 1, 3, 5),
     (17, 2, 5, 5),
     (16, 3, 16, 16),
@@ -42,7 +42,10 @@ def looped(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: 
 
 
 def compare(given: list[Tensor], nonlinearity: str) -> None:
-    """Compare the states, the last state, and the gradients of all inputs for a loss that depends on both results."""
+    """Compare a kernel with the loop: the states, the last state, and the gradients of all inputs.
+
+    The loss depends on all states and on the last state.
+    """
     results = []
     for is_kernel in (False, True):
         kind = torch.float32 if is_kernel else torch.float64
@@ -54,7 +57,7 @@ def compare(given: list[Tensor], nonlinearity: str) -> None:
         factors = values(*states.shape, seed=5).to(states.device, states.dtype)
         ((states * factors).sum() + (last * factors[:, 0].to(last.dtype)).sum()).backward()
         results.append([one.detach().cpu().double() for one in (states, last, *(leaf.grad for leaf in leaves))])
-    # If a sum near zero is rounded to the other sign, relu has another slope there.
+    # relu has a larger error: if a sum near zero is rounded to the other sign, the slope differs.
     error = KERNEL_ERROR * (10 if nonlinearity == "relu" else 1)
     for expected, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()
@@ -76,7 +79,10 @@ def test_a_block_of_256_units_is_the_loop() -> None:
 def test_programs_that_share_rows_compute_the_loop(
     shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interpreter runs the programs one after the other, so here each of them has its own rows."""
+    """The kernel for programs that share rows computes the same as the loop.
+
+    The interpreter runs programs one after the other, so there each program has all columns of its rows.
+    """
     monkeypatch.setattr(full_recurrence, "UNITS_OF_ONE_PROGRAM", 4)
     monkeypatch.setattr(full_recurrence, "COLUMNS_AT_ONCE", 16 if KERNEL_DEVICE == "cuda" else 64)
     monkeypatch.setattr(full_recurrence, "processors_of", lambda device: 4 if KERNEL_DEVICE == "cuda" else 1)
@@ -115,7 +121,7 @@ def test_only_one_result_may_have_a_gradient() -> None:
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 6, 5), (3, 29, 70)], ids=str)
 def test_the_diagonal_kernel_is_the_loop(shape: tuple[int, int, int], nonlinearity: str) -> None:
-    """The shapes are rows, time steps and units."""
+    """The kernel for diagonal layers computes the same as the loop. `shape` is rows, time steps and units."""
     rows, steps, units = shape
     a, u, h0 = values(steps, rows, units, seed=0), values(units, seed=1, scale=0.5), values(rows, units, seed=2)
     expected = [h0]

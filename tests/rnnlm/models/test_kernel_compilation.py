@@ -1,4 +1,4 @@
-"""All kernels can be compiled for a GPU, even on a machine without one."""
+"""All Triton kernels can be compiled for a GPU, even on a machine without one."""
 
 import os
 import subprocess

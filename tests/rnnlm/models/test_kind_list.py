@@ -68,9 +68,9 @@ def test_counts_alone_need_an_order() -> None:
 
 @pytest.mark.long
 def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
-    """An n-gram model is trained in one pass, evaluated, sampled from and registered.
+    """An n-gram model without a network is trained in one pass, evaluated, sampled from and registered.
 
-    The score is that of the n-gram model.
+    Its score is that of the n-gram model.
     """
     candidate = with_model(register, {"model.kind": "kneser-ney", "model.counts": 3})
     score = candidate.evaluation.scores["test"]
@@ -94,7 +94,10 @@ def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
 def test_an_own_layer_becomes_champion_and_works_without_rnnlm(
     register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Registration loads the bundle in a process that has neither rnnlm nor the layer's module."""
+    """A model with a custom layer becomes champion, and its bundle can be loaded without rnnlm.
+
+    Registration loads the bundle in a process that has neither rnnlm nor the layer's module.
+    """
     (tmp_path / "leaky_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = {"model.kind": "leaky_cells:Leaky"}
@@ -126,7 +129,10 @@ def test_an_own_layer_is_imported_again_only_where_it_was_trained(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A later process may import the layer in this home. In another home, the user must name the module."""
+    """A later process may import a custom layer only in the rnnlm home where it was trained.
+
+    In another home, the user must name the module.
+    """
     (tmp_path / "later_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = changed(toy_config, {"model.kind": "later_cells:Leaky"})
@@ -154,7 +160,7 @@ def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypa
 
 
 def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
-    """Return the registrar of another model of the same text, which is trained and evaluated."""
+    """Return the registrar of another model of the same text, which is trained and evaluated here."""
     home, dataset = register.home, register.dataset
     config = changed(register.config, settings)
     run = run_training(home, config, dataset, untracked)

@@ -1,4 +1,4 @@
-"""The definition and the fast form of every kind of model compute the same function, which never uses future tokens."""
+"""For every kind of model, the definition and the fast form compute the same function, which uses no future tokens."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ IDS = torch.tensor([[2, 4, 5, 6, 3, 7, 8, 9, 10], [2, 9, 9, 4, 10, 5, 7, 3, 4]])
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stepwise_reading_equals_one_pass(kind: ModelKind) -> None:
-    """Values and gradients are equal. The initial state is not zero."""
+    """Reading step by step, from a nonzero state, gives the same values and gradients as reading in one pass."""
     results = []
     for by_steps in (False, True):
         model = model_of(kind)
@@ -84,7 +84,10 @@ def test_loop_and_fused_backend_agree(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_in_bfloat16_rounds_the_products_of_layers_and_evaluation_does_not(kind: ModelKind) -> None:
-    """GRU and LSTM are exceptions, because their kernels compute in float32."""
+    """Training in bfloat16 rounds the products of layers, but evaluation does not.
+
+    GRU and LSTM are exceptions, because their kernels compute in float32.
+    """
     results = []
     for precision in ("float32", "bfloat16"):
         model = model_of(kind).float()
@@ -117,7 +120,10 @@ def test_no_output_depends_on_a_later_token(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind: ModelKind) -> None:
-    """Padding on the left has a mask. Padding on the right does not affect the tokens before it."""
+    """Padding does not change the results.
+
+    Padding on the left has a mask, and padding on the right comes after all tokens.
+    """
     model = model_of(kind)
     expected, last = model(IDS[:1, :5])
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.int64), IDS[:1, :5]], dim=1)
@@ -131,7 +137,7 @@ def test_padding_changes_nothing(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(GRUCell, nn.GRU), (LSTMCell, nn.LSTM)])
 def test_gated_cells_are_those_of_torch(ours: type[GRUCell | LSTMCell], theirs: type[nn.RNNBase]) -> None:
-    """The definition and the kernel agree in values and gradients."""
+    """The definitions and the kernels of GRU and LSTM agree with torch's modules in values and gradients."""
     cell = ours(3, 5)
     fill(cell)
     reference = theirs(3, 5, batch_first=True).double()  # type: ignore[call-arg]
@@ -172,7 +178,7 @@ def test_the_scan_equals_the_recurrence(steps: int) -> None:
 
 
 def test_minimal_cells_by_hand() -> None:
-    """A single unit is computed by the equations in the paper's appendix."""
+    """The states of minimal GRU and LSTM equal those computed by hand from the equations in the paper's appendix."""
     x, h = torch.tensor([[0.5]]), torch.tensor([[0.25]])
 
     def sigmoid(value: float) -> float:
@@ -180,7 +186,7 @@ def test_minimal_cells_by_hand() -> None:
 
     gru = MinGRUCell(1, 1)
     gru.W.data, gru.b.data = torch.tensor([[1.0, 2.0]]), torch.tensor([0.5, -2.0])
-    z, candidate = sigmoid(1.0), sigmoid(-1.0)  # x W + b is 1 and -1.
+    z, candidate = sigmoid(1.0), sigmoid(-1.0)  # The two columns of x W + b are 1 and -1.
     assert gru.step(x, h)[0].item() == pytest.approx((1 - z) * 0.25 + z * candidate)
     lstm = MinLSTMCell(1, 1)
     lstm.W.data, lstm.b.data = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([0.5, -2.0, 0.5])
@@ -190,12 +196,15 @@ def test_minimal_cells_by_hand() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 8])
 def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int) -> None:
-    """Inputs before the beginning of the text are zeros."""
+    """A feed-forward network equals one linear layer on the last four inputs.
+
+    Inputs before the beginning of the text are zeros.
+    """
     cell = FeedForwardCell(3, 5).double()
     fill(cell)
     x = drawn(2, steps, 3)
     before = torch.cat([torch.zeros(2, 3, 3, dtype=torch.float64), x], dim=1)
-    weights = torch.cat(cell.W.split(5, dim=1))  # (4 · input, H), newest input first
+    weights = torch.cat(cell.W.split(5, dim=1))  # (4 · input, H), with the newest input first.
     expected = [torch.tanh(before[:, t : t + 4].flip(1).flatten(1) @ weights + cell.b) for t in range(steps)]
     for run in (cell.loop, cell.sequence):
         torch.testing.assert_close(run(x, None)[0], torch.stack(expected, dim=1))
@@ -204,9 +213,10 @@ def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int)
 @pytest.mark.parametrize("steps", [1, 4, 9])
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str, steps: int) -> None:
-    """The reference models are Llama, whose attention is unlimited, and Mistral with a window of 4 tokens.
+    """A Transformer equals Llama or Mistral of the library transformers with the same weights.
 
-    Values and gradients are equal. transformers normalizes in float32.
+    Llama has unlimited attention, and Mistral has a window of 4 tokens. Values and gradients are equal. transformers
+    normalizes in float32.
     """
     close = {"atol": 1e-5, "rtol": 1e-4}
     from transformers.models.llama import LlamaConfig, LlamaModel
@@ -259,7 +269,10 @@ def norm_of(model: LanguageModel) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 4, CHUNK + 1, 2 * CHUNK + 3])
 def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int) -> None:
-    """Values and gradients are equal, step by step and in chunks, from a carried state, which is float32 there."""
+    """An mLSTM block equals that of the library transformers with the same weights, step by step and in chunks.
+
+    Values and gradients are equal. The block begins with a carried state, which is float32 in transformers.
+    """
     close = {"atol": 1e-5, "rtol": 1e-4}
     from transformers.models.xlstm import xLSTMConfig
     from transformers.models.xlstm.modeling_xlstm import xLSTMBlock
@@ -272,7 +285,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
             ffn_round_up_to_multiple_of=8,
             norm_reduction_force_float32=False,
             eps=0.0,
-            gate_soft_cap=1e9,  # The cap is so high that it has no effect.
+            gate_soft_cap=1e9,  # The soft cap of the gates is so high that it has no effect.
         )
     ).double()
     block = XLSTMBlock(8, 8, heads=2, layer=0).double()
@@ -300,7 +313,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
     before, x = drawn(3, 5, 8), drawn(3, steps, 8, seed=3)
     expected, (C, n, m) = reference(x, reference(before)[1])
     expected.square().sum().backward()
-    # The keys are divided by √d as in the paper. In transformers the queries are divided.
+    # This module divides the keys by √d, as in the paper, and transformers divides the queries.
     expected_state = torch.cat([C.flatten(1) / 2, n.flatten(1) / 2, m.flatten(1)], dim=1)
     for run in (block.loop, block.sequence):
         block.zero_grad()
@@ -313,7 +326,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
 
 
 def test_an_slstm_is_its_formulas_without_stabilization() -> None:
-    """The cell equals equations 8 to 14 of the paper in values and gradients, with a recurrent matrix for each head."""
+    """The sLSTM has the values and gradients of the paper's equations 8 to 14, with one U for each head."""
     cell = SLSTMCell(6, heads=2).double()
     fill(cell)
     x = drawn(2, 7, 6)
@@ -356,7 +369,10 @@ def test_an_slstm_is_its_formulas_without_stabilization() -> None:
 @pytest.mark.parametrize("cell_type", [MLSTMCell, SLSTMCell])
 @pytest.mark.parametrize("bias", [-300.0, -20.0, 20.0, 300.0])
 def test_exponential_gates_of_any_size_are_safe(cell_type: type[MLSTMCell | SLSTMCell], bias: float) -> None:
-    """exp(300) overflows in float32, and exp(-300) is 0. Values equal those in float64, and gradients are finite."""
+    """Exponential gates of any size give finite gradients and the values that float64 gives.
+
+    exp(300) overflows in float32, and exp(-300) is 0.
+    """
     cell = cell_type(8, 2)
     fill(cell)
     with torch.no_grad():
@@ -392,18 +408,21 @@ class ProjectedGRU(GRUCell):
 
 
 def test_matrices_that_nobody_initializes_are_named() -> None:
-    """They would be 0 like biases, and would not learn."""
+    """A custom layer with a further matrix but without initialize() is refused.
+
+    The matrix would be 0 and would not learn.
+    """
     own = plain_model({"kind": f"{__name__}:ProjectedGRU", "hidden_size": 6})
     with pytest.raises(ConfigError, match="it has V besides W, U and biases"):
         build_model(own, 20, seed=0)
 
 
 class DerivedElman(ElmanCell):
-    """A custom layer that is derived from one of ours."""
+    """A custom layer that is derived from ElmanCell."""
 
 
 class DerivedLSTM(LSTMCell):
-    """A custom layer that is derived from a gated one."""
+    """A custom layer that is derived from LSTMCell, which has gates."""
 
 
 @pytest.mark.parametrize(("kind", "derived"), [("elman", DerivedElman), ("lstm", DerivedLSTM)])

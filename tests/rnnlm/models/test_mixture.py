@@ -23,7 +23,10 @@ Arrays = dict[str, np.ndarray]
 
 
 def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storyteller: Storyteller) -> None:
-    """On 500 contexts of the test split, the probabilities of all words, of given words, and of single steps agree."""
+    """The probabilities of all words, of given words, and of single steps agree, and sum to one.
+
+    They are computed for 500 contexts of the test split.
+    """
     model = storyteller.model()
     mixture = model.mixture
     assert mixture is not None

@@ -1,4 +1,4 @@
-"""A model's folder contains complete information about its training text. Otherwise an error says what is missing."""
+"""The provenance of a model's training text is read from its folder. If a value is missing, an error names it."""
 
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.records import DatasetRecord, RunRecord

@@ -15,7 +15,7 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Return a contest in which every stage except registration has run."""
+    """Return a contest whose stages before registration have run."""
     return built_once(tmp_path_factory, contest_stages)
 
 
@@ -42,7 +42,7 @@ def contest_stages(folder: Path) -> Contest:
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
     """Return the contest in this test's home with an empty registry.
 
-    Its bundles have been checked by decided_template.
+    The bundles of its models have been checked by decided_template.
     """
     return contest_in(tracked_home, contest_template)
 
@@ -51,7 +51,10 @@ def contest(tracked_home: Home, contest_template: Contest, decided_template: Con
 def decided_template(
     tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path, contest_template: Contest
 ) -> Contest:
-    """Return a contest in which "poor" was the first champion, "good" replaced it, and "fair" lost."""
+    """Return a contest in which three models were registered.
+
+    "poor" was the first champion, "good" replaced it, and "fair" did not replace "good".
+    """
 
     def decided_contest(folder: Path) -> tuple[Contest, set[str]]:
         with home_in(folder) as home:
@@ -64,7 +67,7 @@ def decided_template(
     from rnnlm.registry import bundle_check
 
     contest, checked = built_once(tmp_path_factory, decided_contest)
-    bundle_check.CHECKED.update(checked)  # Otherwise every test process would check the same bundle.
+    bundle_check.CHECKED.update(checked)  # Without this line, every test process would check the same bundles again.
     return contest
 
 
@@ -77,7 +80,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest)
 
 
 def contest_in(home: Home, template: Contest, *, copied: bool = False) -> Contest:
-    """Return the contest in another home. If `copied` is true, the home already contains its files."""
+    """Return the contest in another rnnlm home. If `copied` is true, this home already contains the contest's files."""
     if not copied:
         shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 

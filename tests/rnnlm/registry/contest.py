@@ -1,4 +1,4 @@
-"""Models of one corpus that are significantly better or worse than each other, and their registration."""
+"""Models of one corpus of which each is significantly better or worse than the others, and their registration."""
 
 import random
 import shutil
@@ -20,11 +20,12 @@ from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"
 ANIMALS, VERBS, PLACES = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
-NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}  # The standard deviation of the noise that is added to every weight.
+# For each quality of a model, the standard deviation of the noise that is added to every weight.
+NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}
 
 
 def paragraph(draw: random.Random) -> str:
-    """Return one of 20,736 paragraphs, which is two sentences followed by a blank line."""
+    """Return one of (4 · 3 · 4 · 3)² = 20,736 paragraphs, which have two sentences and end with a blank line."""
     lines = [
         f"the {draw.choice(ANIMALS)} {draw.choice(VERBS)} the {draw.choice(ANIMALS)} near the {draw.choice(PLACES)} ."
         for _ in range(2)
@@ -61,7 +62,7 @@ def contest_config(folder: Path) -> PipelineConfig:
 
 
 class Contest(Registrar):
-    """A registrar of a trained model, and of the same model with noise added to its weights."""
+    """A registrar of a trained model and of copies of this model with noise in their weights."""
 
     nights = 0
 
@@ -72,7 +73,7 @@ class Contest(Registrar):
         return self(force=force, run=self.run_of(quality), config=config)
 
     def read_newer_text(self, folder: Path) -> None:
-        """Train candidates from now on with a text that has one paragraph more than the last one."""
+        """Train candidates from now on with a text that has one more paragraph than the previous text."""
         write_contest_corpus(folder)
         self.nights += 1
         with (folder / "train.txt").open("a", encoding="utf-8") as train:
@@ -84,7 +85,7 @@ class Contest(Registrar):
         self.dataset = store_sequences(self.home, corpus, tokenizer, self.config.sequences)
 
     def run_of(self, quality: str) -> RunRecord:
-        """Return a separate finished run."""
+        """Return a finished run whose model has this quality."""
         import numpy as np
 
         run_id = f"{self.run.run_id[:8]}{quality:0>8}"

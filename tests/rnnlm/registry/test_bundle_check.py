@@ -1,4 +1,7 @@
-"""A failed check of a bundle says what to do. Successful checks are tested by every registration."""
+"""The error of a failed check of a bundle says what to do.
+
+Every test that registers a model tests successful checks.
+"""
 
 import os
 import re

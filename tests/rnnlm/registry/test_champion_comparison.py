@@ -1,4 +1,4 @@
-"""Candidates are compared with the champion in a real registry. A better one replaces it; others are challengers."""
+"""Candidates are compared with the champion in a real registry. A better candidate replaces it, and others do not."""
 
 import hashlib
 import shutil
@@ -82,7 +82,8 @@ def test_registering_again_reports_the_alias_of_now(contest: Contest) -> None:
     dethroned = contest.register("poor")
     assert (dethroned.version, dethroned.alias, dethroned.skipped) == (1, "challenger", True)
     assert "the champion is version 2" in dethroned.reason
-    assert dethroned.uri == f"models:/{NAME}/1"  # It never had the alias challenger, so it is only found by its number.
+    # The version never had the alias challenger, so it is found only by its number.
+    assert dethroned.uri == f"models:/{NAME}/1"
 
 
 @pytest.mark.long
@@ -124,7 +125,8 @@ def test_what_may_become_champion(
         return
     second = contest.register("poor", margin=0.9, **settings)
     kept_events = [event.name for event in registration_events(second, "contest")].count("rnnlm.champion.kept")
-    if settings.get("promote") == "never":  # Such a run does not count as one for which the champion was kept.
+    # A run with promote=never does not count as one in which the champion was kept.
+    if settings.get("promote") == "never":
         assert (fair.kept, second.kept, second.kept_since, kept_events) == (0, 0, "", 0)
         third = contest.register("poor", force=True, policy="better")
         assert third.kept == 1
@@ -135,7 +137,8 @@ def test_what_may_become_champion(
 
 @pytest.mark.long
 def test_the_version_that_waits_is_approved_by_the_model_s_name(contest: Contest, tmp_path: Path) -> None:
-    assert contest.register("poor", approval=True).alias == "champion"  # There is no champion to replace.
+    # The first version becomes champion without approval, because it replaces no champion.
+    assert contest.register("poor", approval=True).alias == "champion"
     with pytest.raises(ModelError, match="no version waits for approval"):
         waiting_version(contest.home, NAME)
     waiting = contest.register("good", approval=True)
@@ -143,7 +146,8 @@ def test_the_version_that_waits_is_approved_by_the_model_s_name(contest: Contest
     event, kept = registration_events(waiting, "contest")
     assert (event.name, kept.name) == ("rnnlm.champion.waiting", "rnnlm.champion.kept")
     assert event.message.splitlines()[1] == f"To approve: rnnlm promote {NAME}/2"
-    contest.register("fair", force=True, promote="never")  # A later challenger does not wait for approval.
+    # Another challenger, registered later, does not wait for approval.
+    contest.register("fair", force=True, promote="never")
     assert waiting_version(contest.home, NAME) == "2"
     promote_by_hand(contest.home, NAME, "2")
     with pytest.raises(ModelError, match="no version waits for approval"):
@@ -155,7 +159,8 @@ def test_a_model_with_other_settings_than_the_champion_s_must_be_better(contest:
     contest.register("good")
     contest.read_newer_text(tmp_path / "newer")
     usual = contest.config
-    contest.config = changed(usual, {"model.hidden_size": 17})  # The run's id changes, whatever the weights are.
+    # The setting changes the run's id, and the weights stay the same.
+    contest.config = changed(usual, {"model.hidden_size": 17})
     other = contest.register("good")
     assert other.alias == "challenger"
     assert other.reason.startswith(
@@ -189,13 +194,16 @@ def test_an_experiment_is_no_first_champion_either(contest: Contest) -> None:
 
 @pytest.mark.long
 def test_a_loss_on_the_champion_s_own_text_waits_for_approval(contest: Contest, tmp_path: Path) -> None:
-    """Text of another kind is added. Only the candidate knows its words, so it is better on the whole text."""
+    """A candidate that is worse on the champion's own held-out text waits for approval.
+
+    Text of another kind is added. Only the candidate knows its words, so it is better on the whole text.
+    """
     contest.register("good")
     texts = write_contest_corpus(tmp_path / "texts")
     foreign = {split: [text.translate(CYRILLIC) for text in some] for split, some in texts.items()}
     mixed = {split: [*texts[split], *foreign[split], *foreign[split][:9]] for split in texts}
     contest.dataset = grown(contest, tmp_path / "mixed", mixed)
-    untrained(contest, "fair")  # It is a character model, which can spell every word, but predicts none well.
+    untrained(contest, "fair")  # The untrained character model can spell every word, but predicts none well.
     mixed_in = contest.register("fair")
     assert mixed_in.evidence is not None
     assert mixed_in.own_evidence is not None
@@ -208,7 +216,10 @@ def test_a_loss_on_the_champion_s_own_text_waits_for_approval(contest: Contest, 
 
 @pytest.mark.long
 def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each loss is within the margin of the previous one, but the third exceeds that of the best model of the month."""
+    """A candidate within the margin of the champion is refused if it is too much worse than the best recent champion.
+
+    Each loss is within the margin of the previous one, but the third loss exceeds that of the best model by more.
+    """
     losses = {}
     contest.register("good")
     contest.read_newer_text(tmp_path / "newer")
@@ -218,13 +229,15 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
         losses[quality] = evidence.candidate_nats_per_byte
         best = evidence.champion_nats_per_byte
     margin = 1.05 * max(losses["fair"] / best - 1, losses["poor"] / losses["fair"] - 1) + 0.05
-    assert margin < losses["poor"] / best - 1  # Otherwise the test would show nothing.
+    # The margin must be smaller than the sum of both losses; otherwise nothing would be tested.
+    assert margin < losses["poor"] / best - 1
     assert contest.register("fair", force=True, margin=margin).alias == "champion"
     contest.read_newer_text(tmp_path / "newest")
     poor = contest.register("poor", force=True, margin=margin)
     assert poor.alias == "challenger"
     assert "the best champion of the month, version 1" in poor.reason
-    monkeypatch.setattr(promotion, "BEST_WITHIN", timedelta(0))  # The month has passed.
+    # With this limit, the best champion is too old to be compared.
+    monkeypatch.setattr(promotion, "BEST_WITHIN", timedelta(0))
     assert contest.register("poor", force=True, margin=margin).alias == "champion"
 
 
@@ -251,16 +264,17 @@ def untrained(contest: Contest, quality: str) -> None:
 def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: Contest, tmp_path: Path) -> None:
     old, new = (write_contest_corpus(tmp_path / str(seed), seed) for seed in (0, 1))
     contest.register("good")
-    shutil.rmtree(contest.dataset.folder)  # The champion's dataset may be on another machine.
+    # The comparison does not need the champion's dataset, which may be on another machine.
+    shutil.rmtree(contest.dataset.folder)
     texts = {"train": new["train"], "valid": [*old["train"], *new["valid"]], "test": new["test"]}
     contest.dataset = grown(contest, tmp_path / "grown", texts)
     untrained(contest, "fair")
     candidate = contest.register("fair")
-    assert candidate.alias == "challenger"  # The candidate is an untrained character model.
+    assert candidate.alias == "challenger"  # An untrained character model is worse than the champion.
     assert "training text is unknown" not in candidate.reason
     assert candidate.evidence is not None
     unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
-    # In the other documents, both lines may be assigned to selection.
+    # All other documents are left out, because both of their lines may be assigned to selection.
     assert 0.6 * len(unseen) < candidate.evidence.documents < 0.9 * len(unseen)
     scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
@@ -268,9 +282,9 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
 
 @pytest.mark.slow
 def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contest, tmp_path: Path) -> None:
-    """The candidate's text is the champion's in capitals.
+    """The champion's training text is recognized in a candidate's validation split, even if cleaning has changed it.
 
-    Its validation split contains the champion's training text.
+    The candidate's text is the champion's text in capitals.
     """
     contest.register("good")
     texts = write_contest_corpus(tmp_path / "texts")
@@ -318,7 +332,8 @@ def test_a_champion_without_kept_documents_is_compared_and_the_reason_says_so(co
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
         set_facts(client, NAME, 1, {"training_documents": None})
-    same = contest.register("fair")  # Both have the same dataset, so it is known what the champion was trained on.
+    # Both models have the same dataset, so it is known what the champion was trained on.
+    same = contest.register("fair")
     assert (same.alias, "training text is unknown" in same.reason) == ("champion", False)
     with reaching_mlflow(contest.home) as client:
         set_facts(client, NAME, 2, {"training_documents": None})

@@ -18,7 +18,7 @@ from tests.rnnlm.registry.contest import NAME, Contest
 
 
 def changes(*steps: int) -> list[Change]:
-    """Return the versions that became champion one after the other. A negative number is a rollback to this version."""
+    """Return the changes by which these versions became champion. A negative number is a rollback to this version."""
     return [
         Change(
             number=number,
@@ -37,7 +37,8 @@ def changes(*steps: int) -> list[Change]:
     ("steps", "current", "before"),
     [
         ((1, 2, 3), 3, 2),
-        ((1, 2, 3, -2), 2, 1),  # A second rollback goes further back, and does not undo the first.
+        # A second rollback goes one champion further back, and does not undo the first rollback.
+        ((1, 2, 3, -2), 2, 1),
         ((1, 2, 3, -2, -1), 1, None),
         ((1, 2, 3, -2, 4), 4, 2),  # Version 3 was rolled back, so no rollback returns to it.
         ((1, 2, 1), 1, 2),
@@ -45,7 +46,7 @@ def changes(*steps: int) -> list[Change]:
         ((1,), 1, None),
         ((), None, None),
         ((1, 2), 7, 2),  # A person moved the alias in MLflow.
-        ((1, 2), None, 2),  # A person removed the alias in MLflow.
+        ((1, 2), None, 2),  # A person removed the alias champion in MLflow.
     ],
 )
 def test_a_rollback_leads_to_the_champion_before(steps: tuple[int, ...], current: int | None, before: int) -> None:
@@ -82,7 +83,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     assert (change.version, change.before, change.how, change.why) == (2, 1, "hand", "shorter answers")
     assert change.who == f"{getpass.getuser()}@{socket.gethostname()}"
     assert before <= change.when <= datetime.now(UTC).isoformat(timespec="seconds")
-    # A version has only one alias, so there is no challenger left.
+    # The version has only the alias champion, so no version is challenger.
     assert [version.aliases for version in list_models(contest.home)] == [("champion",), ()]
 
     taken_back = roll_back(contest.home, NAME)

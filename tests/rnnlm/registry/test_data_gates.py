@@ -1,4 +1,4 @@
-"""Each gate passes, warns or stops on texts whose fractions were counted by hand."""
+"""Each gate passes, warns or stops the run. The fractions of the texts were counted by hand."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ from tests.conftest import home_in
 from tests.registrar import Registrar
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
-# 2 of 7 predicted tokens are unknown, and 3 of 10 bytes are in a line of the training text.
+# In the held-out splits, 2 of 7 predicted tokens are unknown, and 3 of 10 bytes are in a line of the training text.
 TEXTS = {
     "train": "a b\n\na c\na c\nd\n",  # One of the 4 rows repeats another one.
     "valid": "a c\nzz a zz\n",
@@ -89,7 +89,10 @@ def licences(years: range, *more: str) -> str:
 def test_near_copies_in_held_out_text_are_told_before_training(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
-    """No two documents of the three splits are equal."""
+    """Held-out text that differs from the training text only in single lines is reported before training.
+
+    No two documents of the three splits are equal.
+    """
     folder = tmp_path / "licences"
     folder.mkdir()
     (folder / "train.txt").write_text("some other text\n\n" + licences(range(1900, 1930)))
@@ -98,8 +101,9 @@ def test_near_copies_in_held_out_text_are_told_before_training(
     config = plain_config({"corpus.source": str(folder), "sequences.mode": mode})
     record = check_gates(home, config, prepare_dataset(home, config))
     clauses, first, last = sum(map(len, LICENCE)), len("copyright 2000 author"), len("the end of it")
-    copied = (clauses + first) / (clauses + first + last)  # Lines that differ only in digits are equal.
-    repeated = 8 / 9  # All documents except the first of nine are repeated.
+    # Lines that differ only in digits count as equal, so the first line is a copy, too.
+    copied = (clauses + first) / (clauses + first + last)
+    repeated = 8 / 9  # Eight of the nine documents repeat the first one.
     assert result_of(record, "leakage").share == pytest.approx(copied)
     assert result_of(record, "duplicates").share == pytest.approx(repeated)
     leaked = f"{copied:.1%} of the test text also occurs in the training text, line by line"
@@ -136,7 +140,7 @@ def test_without_a_champion_nothing_is_compared_and_nothing_stops(
 
 
 def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
-    """Return the dataset of the toy corpus with other texts in some of its splits."""
+    """Return the dataset of the toy corpus, in which some splits have another text."""
     folder = Path(register.config.corpus.source)
     for split, text in texts.items():
         (folder / f"{split}.txt").write_text(text, encoding="utf-8")
@@ -173,7 +177,8 @@ def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplo
     assert kept["."] == train.count(".") == 300
     assert "\n" not in kept
 
-    # The text is in capitals. Only the blank and the full stop are common to both texts, with the same frequencies.
+    # In capitals, the text has only the blank and the full stop in common with the champion's text, with the same
+    # frequencies.
     dataset = other_text(registered, {"train": train.upper()})
     share_common = (train.count(" ") + train.count(".")) / (len(train) - train.count("\n"))
     record = check_gates(registered.home, registered.config, dataset)
@@ -220,7 +225,8 @@ def test_one_error_names_every_gate_that_stops_with_its_limit(gates: list[str]) 
     record = GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(*results, warned))
     with pytest.raises(GatesError) as raised:
         record.raise_if_stopped()
-    error = pickle.loads(pickle.dumps(raised.value))  # Tasks may run in other processes.
+    # The error must survive pickling, because tasks may run in other processes.
+    error = pickle.loads(pickle.dumps(raised.value))
     assert error.gates == record
     reasons, advice = str(error).splitlines()
     for gate in gates:

@@ -1,4 +1,4 @@
-"""Every version leads back to the bytes of its corpus, and MLflow's own search finds it by its tags."""
+"""Every version leads back to the bytes of its corpus, and MLflow's search finds it by its tags."""
 
 import hashlib
 import json
@@ -113,7 +113,7 @@ def test_the_report_holds_the_facts(decided: Contest) -> None:
         f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    registered = decided.register("good")  # Registering again returns the present state of the version.
+    registered = decided.register("good")  # Registering the run again returns the present state of the version.
     assert registered.evidence is not None
     page = evidence_report(registered.evidence)
     evidence = registered.evidence

@@ -1,4 +1,4 @@
-"""Every way of naming a model leads to its folder, and the error for a wrong name lists the existing names."""
+"""Every way of naming a model leads to its folder. The error for a wrong name lists the existing names."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,8 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
         run_model_folder(decided.home, reference)
     assert len(str(caught.value).splitlines()) <= 3
-    assert model_folder(decided.home, reference).exists()  # The registered model itself is on this machine.
+    # The registered model is still found, although its run is gone.
+    assert model_folder(decided.home, reference).exists()
 
 
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
@@ -62,7 +63,10 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 def test_a_flipped_bit_in_a_finished_run_is_found(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Every name of the run is refused, even if the files were verified before and their sizes and times recorded."""
+    """A run with a flipped bit is refused by every name of the run.
+
+    This holds even if the files were verified before and their sizes and times were recorded.
+    """
     file = toy_run.folder / name
     if not file.exists():
         pytest.skip("the toy model has no counts")
@@ -134,7 +138,7 @@ def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> Non
 
 
 def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    # This is the port of the service discard, where no server listens.
+    # No server listens at this port, which belongs to the service discard.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError):

@@ -1,4 +1,4 @@
-"""A registered model belongs to one source. Another source with the same name gets another registered model."""
+"""A registered model belongs to one source. Another source of the same name gets another registered model."""
 
 import shutil
 from itertools import combinations
@@ -34,7 +34,7 @@ def add_version(home: Home, name: str, facts: dict[str, str]) -> None:
 
 
 def register_night(home: Home, config: PipelineConfig, text: str = "") -> str:
-    """Register a version as a scheduled run does, and return the name of the registered model."""
+    """Register a version as a nightly run does, and return the name of the registered model."""
     digest = digest_of(text or config.corpus.source)
     name = own_corpus_name(home, config, corpus_name(config.corpus), digest)
     model = config.registry.model_name or f"rnnlm-{name}"
@@ -61,7 +61,7 @@ def test_of_two_folders_of_one_name_the_first_keeps_the_model(
     [message] = caplog.messages
     assert f"{TICKETS} is the model of {tmp_path / 'a' / 'tickets'}; the model of this text is {other}" in message
     assert f"--set registry.model_name={TICKETS}" in message
-    for _ in range(2):  # The same happens in every later run.
+    for _ in range(2):  # The name is the same in every later run.
         assert register_night(tracked_home, first, "grown") == TICKETS
         assert register_night(tracked_home, second, "grown too") == other
 
@@ -128,9 +128,10 @@ def test_a_home_that_moved_with_its_text_knows_it(tracked_home: Home, tmp_path: 
 @pytest.mark.long
 def test_models_of_rnnlm_03_belong_to_the_source_they_know(tracked_home: Home, tmp_path: Path) -> None:
     first, second = folder_in(tmp_path / "a"), folder_in(tmp_path / "b")
-    add_version(tracked_home, TICKETS, {"corpus_source": "tickets"})  # A relative path gives no information.
+    # A relative path does not say which source the version belongs to.
+    add_version(tracked_home, TICKETS, {"corpus_source": "tickets"})
     assert other_owner(tracked_home, config_of(second), TICKETS) is None
-    for folder in (first, second):  # The second source has taken over the registered model of the first one.
+    for folder in (first, second):  # The first source registered a version of this model, then the second source did.
         add_version(tracked_home, TICKETS, {"corpus_source": str(folder), "configuration": "too long for a tag: see …"})
     assert other_owner(tracked_home, config_of(first), TICKETS) is None
     assert other_owner(tracked_home, config_of(second), TICKETS) == str(first)
@@ -146,7 +147,10 @@ def test_a_secret_of_an_address_is_not_stored(tracked_home: Home) -> None:
 
 @pytest.mark.long
 def test_registration_asks_once_more(register: Registrar, toy_folder: Path, tmp_path: Path) -> None:
-    """At the start of the run, MLflow was unavailable or the name was still free."""
+    """Registration finds that another source owns the model, if this was not known at the start of the run.
+
+    MLflow may have been unavailable then, or the name may still have been free.
+    """
     assert register().name == "rnnlm-toy"
     another = shutil.copytree(toy_folder, tmp_path / "other" / "toy")
     register.config = changed(register.config, {"corpus.source": str(another), "training.start_from": "champion"})

@@ -1,4 +1,4 @@
-"""The events of a scheduled run, and their messages."""
+"""A scheduled run has the right events with the right messages."""
 
 import pytest
 
@@ -16,14 +16,14 @@ def events_of(registered: RegisteredVersion) -> list[NightEvent]:
 
 @pytest.mark.long
 def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> None:
-    assert events_of(contest.register("poor")) == []  # Nothing was replaced.
+    assert events_of(contest.register("poor")) == []  # The first champion replaces nothing, so there is no event.
 
     good = contest.register("good")
     [replaced] = events_of(good)
     assert replaced.name == "rnnlm.champion.replaced"
     assert replaced.message == f"contest: {NAME} version 2 is the new champion: {good.reason}."
     assert (replaced.resource_id, replaced.payload["corpus"]) == (f"rnnlm.model.{NAME}", "contest")
-    assert events_of(contest.register("good")) == []  # In this run, nothing has changed.
+    assert events_of(contest.register("good")) == []  # The version was registered before, so there is no event.
 
     worse, regressed = events_of(contest.register("fair"))
     assert (worse.name, worse.labels) == ("rnnlm.champion.kept", {CANDIDATES: "1"})
@@ -42,7 +42,10 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
 def test_only_what_is_clearly_worse_on_the_same_lines_has_regressed(
     difference: float, lower: float, regressed: bool
 ) -> None:
-    """The champion has one nat per byte. The scores on the test splits of the two runs do not matter."""
+    """Only a candidate that is significantly and clearly worse on the same lines counts as a regression.
+
+    The champion has one nat per byte. The scores on the test splits of the two runs do not matter.
+    """
     evidence = Evidence(
         documents=300, lines=300, units=300, byte_count=9_000, candidate_nats_per_byte=1 + difference,
         champion_nats_per_byte=1.0, difference=difference, lower=lower, upper=0.1, confidence=0.95, resamples=1_000,
@@ -54,7 +57,7 @@ def test_only_what_is_clearly_worse_on_the_same_lines_has_regressed(
     assert ("rnnlm.perplexity.regressed" in names) == regressed
     without = version.model_copy(update={"evidence": None, "kept": 7})
     [kept] = events_of(without)
-    assert kept.labels == {CANDIDATES: "7"}  # A run without evidence is counted, too.
+    assert kept.labels == {CANDIDATES: "7"}  # Runs without evidence are counted, too.
 
 
 def gates(gate: str, outcome: Outcome) -> GatesRecord:

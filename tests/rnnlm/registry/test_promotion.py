@@ -1,4 +1,4 @@
-"""The rule of promotion in each of its cases."""
+"""The rule of promotion decides each of its cases correctly."""
 
 import pytest
 
@@ -43,7 +43,8 @@ def evidence(lower: float, upper: float, units: int = 412, difference: float = -
         (-0.2, 0.0, "challenger", "not shown to be better"),
         (-0.1, 0.1, "challenger", "not shown to be better"),
         (0.0, 0.0, "challenger", "not shown to be better"),
-        (2e-9, 4e-9, "challenger", "not shown to be better"),  # The model is the same except for rounding.
+        # This difference is only rounding, so both models are the same.
+        (2e-9, 4e-9, "challenger", "not shown to be better"),
         (-4e-9, -2e-9, "challenger", "not shown to be better"),
         (0.01, 0.2, "challenger", "worse"),
         (float("nan"), float("nan"), "challenger", "not shown to be better"),
@@ -60,10 +61,10 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
     [
         (-0.1, -0.2, -0.01, "champion", "better"),
         (0.0, 0.0, 0.0, "champion", "newer, and at most 1% worse"),
-        # The candidate is worse, but by less than 0.013.
+        # The candidate is worse, but by less than the margin of 0.013.
         (0.005, 0.001, 0.012, "champion", "newer, and at most 1% worse"),
         (0.005, -0.004, 0.014, "challenger", "not shown to be as good"),
-        # The text is too short for a more precise result.
+        # The text is too short to show a difference within the margin.
         (0.0, -0.3, 0.3, "champion", "newer, and not worse on these lines"),
         (0.001, -0.3, 0.3, "challenger", "not shown to be as good"),
         (0.5, 0.4, 0.6, "challenger", "worse"),
@@ -74,7 +75,10 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
 def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
-    """The champion has 1.3 nats per byte, so the margin of 1 % is 0.013."""
+    """A candidate wins with the policy `newer` unless it may be worse by more than the margin.
+
+    The champion has 1.3 nats per byte, so the margin of 1 % is 0.013.
+    """
     decision = decide(evidence(lower, upper, difference=difference), 3, NEWER)
     assert decision.alias == alias
     assert decision.reason.startswith(f"{verdict}: ")
@@ -118,11 +122,13 @@ OWN = evidence(0.02, 0.04, difference=0.03).model_copy(update={"lines": 90})
     ("own", "alias"),
     [
         (OWN, "challenger"),  # The candidate is 2.3 % worse on the champion's own text.
-        (OWN.model_copy(update={"difference": 0.012}), "champion"),  # The difference is within the margin.
-        (OWN.model_copy(update={"lower": -0.01}), "champion"),  # The difference may be due to chance.
-        (OWN.model_copy(update={"units": 9}), "champion"),  # The text is too short for a result.
+        # The difference on the champion's own text is within the margin.
+        (OWN.model_copy(update={"difference": 0.012}), "champion"),
+        # The difference on the champion's own text may be due to chance.
+        (OWN.model_copy(update={"lower": -0.01}), "champion"),
+        (OWN.model_copy(update={"units": 9}), "champion"),  # The champion's own text has too few units for a result.
         (None, "champion"),
-        # All lines of this comparison belong to the champion's own text.
+        # All lines of the comparison belong to the champion's own text, so there is no second comparison.
         (evidence(0.02, 0.04, difference=0.03), "champion"),
     ],
 )
@@ -141,7 +147,7 @@ def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, 
 
 
 def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
-    # This version is an experiment that was not meant to be promoted.
+    # Versions 6 and 7 have kept=0, because they were not meant to be promoted.
     nights = [
         version(2, parent_version="1", alias="challenger", kept="1"),
         version(3, parent_version="1", alias="challenger", kept="2", evidence="{}"),
@@ -155,7 +161,10 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
-    """The version's parent is the champion, and the evidence contains the number of the comparison with it."""
+    """A candidate that loses against the best champion keeps the evidence of the comparison with the present champion.
+
+    The version's parent is the present champion, and the evidence contains the number of the comparison with it.
+    """
     against_champion, against_best = evidence(-0.2, -0.1), evidence(0.1, 0.2).model_copy(update={"comparison": 7})
     won = Decision("champion", "better", against_champion)
     lost = joined(won, Decision("challenger", "worse than version 1", against_best), candidate=3, best=1)

@@ -1,4 +1,4 @@
-"""A run is registered once, promoted by the rule, and predicts where rnnlm is not installed."""
+"""A run is registered once, promoted by the rule of promotion, and predicts on machines without rnnlm."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 
 
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """Return the predictions in a program with mlflow, torch, tokenizers and safetensors, but without rnnlm."""
+    """Return the predictions of a program that has mlflow, torch, tokenizers and safetensors, but not rnnlm."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
@@ -73,7 +73,7 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
     assert facts_of(version.tags)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
     assert float(facts_of(version.tags)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
-    # MLflow was unavailable during training, so this MLflow run was created for the version.
+    # The training had no MLflow run, because MLflow was unavailable. This run was created for the version.
     assert run.info.status == "FINISHED"
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 
@@ -132,7 +132,7 @@ def test_files_that_a_killed_process_left_are_not_registered(register: Registrar
 @pytest.mark.long
 def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> None:
     folder = model_folder(registered.home, f"models:/{NAME}/1")
-    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no marker.
+    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no COMPLETE marker.
     assert model_folder(registered.home, f"models:/{NAME}/1") == folder
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
@@ -143,7 +143,10 @@ def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> No
 @pytest.mark.parametrize("alias_moved", [False, True])
 @pytest.mark.long
 def test_a_call_killed_before_its_last_step_is_resumed(registered: Registrar, alias_moved: bool) -> None:
-    """The tag `alias` is written last, after the alias itself was set."""
+    """A registration that was killed before its last step is completed by the next call.
+
+    The tag `alias` is written last, after the alias was set.
+    """
     with reaching_mlflow(registered.home) as client:
         client.delete_model_version_tag(NAME, "1", "decision")
         if not alias_moved:
@@ -163,7 +166,7 @@ def test_the_same_model_again_does_not_take_over(registered: Registrar) -> None:
 @pytest.mark.slow
 def test_the_model_answers_where_rnnlm_is_not_installed(registered: Registrar, tmp_path: Path) -> None:
     uri = f"models:/{NAME}@champion"
-    shutil.rmtree(registered.run.folder)  # The run's files are not needed any more.
+    shutil.rmtree(registered.run.folder)  # The model is served without the files of its run.
     requests: list[dict[str, object]] = [
         {"prompt": "the cat"},
         {"prompt": "the cat", "temperature": 1, "seed": 3, "maximum_tokens": 5},
@@ -174,7 +177,7 @@ def test_the_model_answers_where_rnnlm_is_not_installed(registered: Registrar, t
     scored = ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"]
     assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
     assert len(str(answers[1]["text"]).split()) <= 5
-    assert answers[:4] == answers[4:]  # The same seed gives the same sample.
+    assert answers[:4] == answers[4:]  # The second half of the requests has the same seeds, and gets the same answers.
 
 
 @pytest.mark.long
@@ -183,7 +186,8 @@ def test_a_data_frame_is_answered_by_row_or_refused(registered: Registrar) -> No
 
     model = mlflow.pyfunc.load_model(served_source(registered.home))
     rows = [{"prompt": "the cat", "seed": 5, "maximum_tokens": 4}, {"prompt": "the dog"}]
-    assert model.predict(pd.DataFrame(rows)) == model.predict(rows)  # Missing values stand for defaults.
+    # In a data frame, a missing value means the default.
+    assert model.predict(pd.DataFrame(rows)) == model.predict(rows)
     mixed = [{"prompt": "the cat"}, {"text": "the dog sees the fox ."}]
     assert model.predict(pd.DataFrame(mixed)) == model.predict(mixed)
     for wrong in ({"temperature": -1.0}, {"temprature": 1.0}):
@@ -235,14 +239,14 @@ def test_a_version_holds_no_pickle_and_shows_five_tags(registered: Registrar) ->
     assert not suffixes & {".pkl", ".pt", ".pth", ".bin"}
     pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
     assert all("==" in line for line in pinned)
-    # People filter by few tags, and MLflow's list of versions shows every tag.
+    # Only entries by which people filter have tags, because MLflow's list of versions shows every tag.
     assert set(version.tags) == {"decision", "dataset_id", "run_id", "facts"}
     fenced = [block for index, block in enumerate(version.description.split("```")) if index % 2]
     assert max(len(line) for block in fenced for line in block.splitlines()) <= 76
 
 
 def test_mlflow_away_is_a_tracking_error(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
-    # This is the port of the service discard, where no server listens.
+    # No server listens at this port, which belongs to the service discard.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match="127.0.0.1:9"):
@@ -288,7 +292,7 @@ def test_runs_are_filtered_by_corpus_and_decision(registered: Registrar) -> None
             wanted = f"tags.corpus = 'toy' and tags.decision = '{decision}'"
             assert len(client.search_runs([experiment.experiment_id], wanted)) == count
         assert {"tags.`corpus`", "tags.`decision`"} <= set(view["selectedColumns"])
-        # rnnlm 0.3 has set this tag.
+        # rnnlm 0.3 set this tag.
         client.set_experiment_tag(experiment.experiment_id, "mlflow.sharedViewState.rnnlm", "{}")
         experiment_id(client, registered.home, "rnnlm")
         again = client.get_experiment_by_name("rnnlm")
@@ -307,7 +311,8 @@ def test_a_killed_registration_leaves_no_pending_model(registered: Registrar) ->
     with reaching_mlflow(registered.home) as client:
         experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id
         for name, kind in ((NAME, "language model"), ("rnnlm-other", "language model"), ("foreign", "classifier")):
-            client.create_logged_model(experiment, name=name, model_type=kind)  # A killed process leaves such a model.
+            # A killed registration leaves such a model behind.
+            client.create_logged_model(experiment, name=name, model_type=kind)
         assert delete_unfinished_models(registered.home) == 2
         left = {model.name: str(model.status) for model in client.search_logged_models([experiment])}
     assert left == {NAME: "READY", "foreign": "PENDING"}

@@ -1,4 +1,7 @@
-"""Only one process or thread of a machine holds the lock of a registered model. A killed process releases it."""
+"""Only one process or thread of a machine holds the lock of a registered model.
+
+If its process is killed, it is free.
+"""
 
 import contextlib
 import os

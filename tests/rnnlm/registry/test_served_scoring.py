@@ -1,4 +1,4 @@
-"""The served model scores and generates as the library does, for every shape, tokenizer and way of cutting text."""
+"""The served model scores and generates as the library does, for every kind of model, tokenizer and mode."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ TEXTS = [
 
 
 def served(folder: Path, tmp_path: Path) -> ServedModel:
-    """Return the program that MLflow runs, with a bundle of this test."""
+    """Return the served model that MLflow runs, with a bundle of the model in `folder`."""
     code = tmp_path / "code"
     copy_portable_modules(code)
     model = ServedModel()
@@ -49,7 +49,7 @@ def recut(folder: Path, cut: SequencesConfig) -> None:
 
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
-    """Check that every score of every text is equal."""
+    """Assert that all scores of all texts are equal in the served model and in the library."""
     library, tokenizer = load_model(folder), load_tokenizer(folder)
     for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
         score: Any = model.score(text)

@@ -1,4 +1,4 @@
-"""The model from which a run starts, and the documents of its ancestors when the new model is compared."""
+"""A run starts from the chosen model, whose training documents matter when the new model is compared."""
 
 import logging
 import shutil
@@ -83,7 +83,7 @@ def test_an_unchanged_night_finds_its_run_although_the_champion_has_changed(warm
     forced = chosen(warm, force=True)
     assert forced is not None
     assert forced.version == second.version
-    assert chosen(warm) == forced  # The new choice is stored instead of the old one.
+    assert chosen(warm) == forced  # The new choice has replaced the stored one.
     assert run.run_id != run_training(warm.home, warm.config, warm.dataset, untracked, start=forced).run_id
 
 
@@ -105,9 +105,10 @@ def test_without_a_champion_training_starts_from_random_weights_and_that_is_reme
     assert chosen(register) is None
     assert "training: starts from random weights: rnnlm-toy has no champion yet" in caplog.messages
     run = run_training(register.home, register.config, register.dataset, untracked, start=None)
-    assert run.skipped  # This is the finished run with start_from=nothing.
+    assert run.skipped  # The run equals the finished run with start_from=nothing.
     register()
-    assert chosen(register) is None  # This is the second run with the same text.
+    # A second run with the same text starts from random weights, too, although there is a champion now.
+    assert chosen(register) is None
 
 
 def test_nothing_is_asked_of_the_registry_unless_the_setting_is_set(register: Registrar, home: Home) -> None:
@@ -179,7 +180,7 @@ def test_an_unavailable_server_does_not_stop_the_night(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    # This is the port of the service discard, where no server listens.
+    # No server listens at this port, which belongs to the service discard.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     register.config = changed(register.config, WARM)
     assert chosen(register) is None
@@ -187,7 +188,10 @@ def test_an_unavailable_server_does_not_stop_the_night(
 
 
 def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> RunRecord:
-    """Return a run that started from version 1. `ancestors` is what this version had seen, or None if unknown."""
+    """Return a run that started from version 1.
+
+    `ancestors` are the fingerprints that this version had seen, or None if they are unknown.
+    """
     run = contest.run_of(quality)
     if ancestors is not None:
         pq.write_table(pa.table({"sha256": ancestors}), run.folder / ANCESTOR_DOCUMENTS)
@@ -215,7 +219,8 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     judging = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
     assert candidate.evidence.documents == len(judging) > 200
     assert candidate.alias == "champion"
-    # The candidate's own file lists both texts, because later candidates are compared with it or start from it.
+    # The candidate's own file lists the texts of both models, because later candidates are compared with it or start
+    # from it.
     known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
     own = pq.read_table(tmp_path / "own.parquet", filters=[("is_line", "=", False)])["sha256"].to_pylist()
     assert sorted(known) == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
@@ -239,7 +244,8 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
         f"trained on; to choose by hand: rnnlm promote {NAME}/2"
     )
     with reaching_mlflow(contest.home) as client:
-        assert "training_documents" not in read_version(client, NAME, 2).facts  # It is unknown for this version, too.
+        # What version 2 has seen is unknown, too.
+        assert "training_documents" not in read_version(client, NAME, 2).facts
     assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
 
 

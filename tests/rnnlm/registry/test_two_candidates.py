@@ -1,4 +1,4 @@
-"""Two candidates use the same store at the same time. At the end the best one is champion in all cases."""
+"""The better one of two candidates that are registered at the same time is champion at the end."""
 
 import json
 import os
@@ -105,8 +105,9 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
     good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
     wait_for(lambda: len(about_to) == 1)
-    fair.start()  # It is better than the present champion.
-    wait_for(lambda: told_to_wait() or len(about_to) == 2)  # Without a lock, both would be about to become champion.
+    fair.start()  # This candidate is better than the present champion, but worse than the other candidate.
+    # Without a lock, both candidates would be about to become champion.
+    wait_for(lambda: told_to_wait() or len(about_to) == 2)
     go_on.set()
     good.join()
     fair.join()
@@ -118,8 +119,8 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
 @pytest.mark.slow
 def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
-    # The better candidate pauses just before it takes the alias. Without a lock, the fair one could take the alias
-    # afterwards, because it was compared with the poor one, or the other way round.
+    # Both candidates pause just before they take the alias. Without a lock, the fair one could take it last, because it
+    # was only compared with the poor one.
     with candidate(contest, "fair", tmp_path, 1.0) as fair, candidate(contest, "good", tmp_path, 1.0) as good:
         assert fair.wait(timeout=600) == 0
         assert good.wait(timeout=600) == 0
@@ -137,6 +138,6 @@ def test_one_killed_while_it_holds_the_lock_harms_nobody(contest: Contest, tmp_p
     assert champion(contest) == 1
     good = contest.register("good")
     assert (good.alias, good.version) == ("champion", 3)
-    taken_up = contest.register("fair")  # The killed registration is repeated. Now there is a better champion.
+    taken_up = contest.register("fair")  # The killed registration is repeated when there is a better champion.
     assert (taken_up.version, taken_up.alias) == (2, "challenger")
     assert champion(contest) == 3

@@ -32,7 +32,7 @@ def test_a_folder_has_a_table_of_what_is_new(home: Home, tmp_path: Path) -> None
     assert "| a.txt | changed | 4 | 15 | 1 |" in second
     assert "| b.txt | gone | 4 | 0 | 0 |" in second
     assert "| a.txt | four | <b> |\n| d.txt | five |\n| d.txt | six |\n| e.txt | seven |" in second
-    assert "| all | +1 | +22 | 4 |" in page(home, folder)  # A second run on the same day shows this, too.
+    assert "| all | +1 | +22 | 4 |" in page(home, folder)  # A second run on the same day shows the same numbers.
 
 
 def test_of_many_files_the_first_are_shown(home: Home, tmp_path: Path) -> None:

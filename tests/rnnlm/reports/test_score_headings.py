@@ -1,4 +1,4 @@
-"""Every table of scores says to which split they belong, and whether they are measured on a sample."""
+"""Every table of scores says to which split the scores belong, and whether they are measured on a sample."""
 
 import re
 from pathlib import Path
@@ -76,5 +76,6 @@ def test_every_heading_of_a_score_names_split_and_measure(found: ModelComparison
         assert scores, name
         if "split" not in rows[0]:
             assert all(map(SPLIT.match, scores)), (name, scores)
-    assert "sampled validation perplexity" in shown["rnnlm compare, trials"][0]  # Trials are scored on a sample.
+    # The trials of a comparison are scored on a sample of the split.
+    assert "sampled validation perplexity" in shown["rnnlm compare, trials"][0]
     assert "test perplexity of the first 7 rows" in shown["rnnlm evaluate, evaluation.first_rows"][0]

@@ -1,4 +1,4 @@
-"""The summary of a scheduled run and its message, for records with values computed by hand."""
+"""The summary of a scheduled run and its message contain the right values, which were computed by hand."""
 
 import os
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ CHAMPION = BEFORE.model_copy(
 
 
 def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedRecord:
-    """Return a record with test perplexity 80, 1.5 bits per byte and version 7."""
+    """Return the record of a nightly run with test perplexity 80, 1.5 bits per byte and version 7."""
     version = {
         "name": "rnnlm-tickets",
         "version": 7,
@@ -96,14 +96,16 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
 
 def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> None:
     page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=CHAMPION, evidence=EVIDENCE))
-    better = "20.0% better (between 13.3% and 26.7% better)"  # The fractions are 0.3, 0.2 and 0.4 of 1.5.
+    # The difference is 0.3 and its bounds are 0.2 and 0.4, each divided by the champion's 1.5.
+    better = "20.0% better (between 13.3% and 26.7% better)"
     assert page.startswith(f"## tickets · smoke: the champion stays: {better} than the champion on the same lines\n")
     waiting = night(tmp_path, evidence=EVIDENCE, reason="waits for approval (rnnlm promote): better: …")
     assert summary_report("tickets", "smoke", waiting).startswith(f"## tickets · smoke: waits for approval: {better} ")
     assert "|  | this run (version 7) | champion (version 3) | last run's (version 6) |" in page
-    assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page  # 80/64 = 1.25 and 80/100 = 0.8
+    # The percentages are 80/64 - 1 = 0.25 and 80/100 - 1 = -0.2.
+    assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page
     assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
-    assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
+    assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # The percentage is 81/90 - 1 = -0.1.
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
     assert "| all lines | 120 | 1.2000 | 1.5000 | -20.0% | -26.7% to -13.3% |" in page
     assert page.index("### Decision") < page.index("### Scores")

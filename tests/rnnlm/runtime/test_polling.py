@@ -1,4 +1,4 @@
-"""A condition is checked repeatedly for a limited time."""
+"""poll_until() checks a condition repeatedly, and stops after a limited time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches contain every token once, in an order that depends on the seed."""
+"""Batches contain every token once, in an order that depends only on the seed and the epoch."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from rnnlm.sequences.segmentation import Mode, TokenRows, ends, rows_from_lists
 
 
 def sentences(count: int = 57) -> TokenRows:
-    """Return rows of which number i is <bos> followed by the token 10 + i, repeated i % 9 + 1 times."""
+    """Return rows in which row i is <bos> followed by the token 10 + i, repeated i % 9 + 1 times."""
     rows = [[2] + [10 + index] * (index % 9 + 1) for index in range(count)]
     return TokenRows(np.concatenate(rows).astype(np.int32), ends(np.array([len(row) for row in rows])))
 
@@ -59,13 +59,14 @@ def test_many_windows_hold_every_row_once(count: int) -> None:
     tokens = sentences(count)
     batches = training_batches(tokens, "sentence", 4, 35, seed=3, epoch=1)
     assert targets(batches) == expected(tokens)
-    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4  # Only one batch may be smaller.
+    # All batches except the last one have 4 rows.
+    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4
     assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 3).batches_an_epoch
 
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-@pytest.mark.parametrize("world_size", [2, 3, 6])  # With 6 ranks, two of them have no row of a batch of 4.
+@pytest.mark.parametrize("world_size", [2, 3, 6])  # If there are 6 ranks, two of them have no row of a batch of 4 rows.
 def test_ranks_share_every_batch_of_one_process(mode: Mode, world_size: int) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
@@ -111,7 +112,7 @@ def test_the_order_depends_on_seed_and_epoch() -> None:
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
     assert order(1, 0) != order(2, 0)
-    # Philox is a counter-based generator, so these numbers are the same on every machine.
+    # These numbers are the same on every machine, because Philox is a counter-based generator.
     assert order(1, 0)[0] == [50, 59, 14, 32]
 
 
@@ -154,7 +155,7 @@ def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyP
 
 
 class Counted(TokenRows):
-    """Rows that record which of them are read."""
+    """Rows that record the ranges in which they are read."""
 
     ranges: list[tuple[int, int]] = []
 

@@ -1,4 +1,4 @@
-"""The rows do not depend on the size of shards or where they are tokenized, and no shard is tokenized twice."""
+"""The rows depend neither on the size of shards nor on where shards are tokenized, and each shard is tokenized once."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def rows(shards: list[Shard]) -> list[list[int]]:
 
 
 def tables(dataset: DatasetRecord) -> list[list[tuple[Any, ...]]]:
-    """Return the tables that depend on the text: sequences, documents, and the vocabulary with counts."""
+    """Return the tables that depend on the text, which are sequences, documents, and the vocabulary with counts."""
     queries = (
         "select split, sequence_id, token_ids, input_ids, target_ids from shifted_sequences order by all",
         "select * from documents order by document_id",
@@ -74,7 +74,7 @@ def test_the_size_of_shards_changes_nothing(
     one = store_sequences(home, corpus, toy_tokenizer, config)
     before = tables(one)
     assert len(before[0]) > 6_000
-    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)  # This is not a multiple of a document's size.
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)  # Shards of this size do not end at the ends of documents.
     monkeypatch.setattr(corpus_shards, "SHARDS_A_FOLDER", 3)
     many = store_sequences(home, corpus, toy_tokenizer, config, force=True)
     assert many.dataset_id == one.dataset_id
@@ -116,7 +116,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
             unfinished.append(sum(not future.taken for future in futures))
             return futures[-1]
 
-        assert worth == 1  # The corpus has at most 32 MiB.
+        assert worth == 1  # A corpus of at most 32 MiB is worth only one worker.
         with ThreadPoolExecutor(2) as pool:
             yield Engine(submit, 2)
 
@@ -127,7 +127,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
 
 
 class TakenResult:
-    """A result that records whether it was read."""
+    """The result of a call, which records whether it was read."""
 
     def __init__(self, future: Any) -> None:
         self.future, self.taken = future, False
@@ -142,21 +142,27 @@ class TakenResult:
 def test_a_killed_run_continues_from_its_complete_shards(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """The shards of the killed run have 2,000 bytes. With another size the rows are the same."""
+    """A run that follows a killed run does not tokenize complete shards again.
+
+    The shards of the killed run have 2,000 bytes. If the new run has another size of shards, the rows are the same.
+    """
     folder = tmp_path / "shards"
     done = killed_run(folder, corpus, toy_tokenizer)
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", size)
     shards = tokenize_shards(folder, corpus, SequencesConfig(), toy_tokenizer.folder)
     assert len(done) >= 3
     if size == 2000:
-        assert len(shards) > len(done)  # The run was killed before its end.
-        assert {path: path.stat().st_mtime_ns for path in done} == done  # The files were not written again.
+        assert len(shards) > len(done)  # Some shards are missing, because the run was killed before its end.
+        assert {path: path.stat().st_mtime_ns for path in done} == done  # The complete shards were not written again.
     again = tokenize_shards(tmp_path / "again", corpus, SequencesConfig(), toy_tokenizer.folder)
     assert rows(shards) == rows(again)
 
 
 def killed_run(folder: Path, corpus: CorpusRecord, tokenizer: TokenizerRecord) -> dict[Path, int]:
-    """Kill a process that tokenizes, and return the time at which each complete shard was written."""
+    """Kill a process that tokenizes shards.
+
+    Return the files of complete shards, with the time at which each was written.
+    """
     command = [sys.executable, "-c", SCRIPT, str(folder), corpus.model_dump_json(), str(tokenizer.folder)]
     root = Path(corpus_shards.__file__).parents[2]
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}) as process:

@@ -24,13 +24,17 @@ def order(batches: list[Batch]) -> list[list[list[int]]]:
 def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int, first_batch: int) -> None:
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5, epochs=range(2))
     alone = order(list(training_loader(batches, 0)))
-    assert len(alone) == 2 * batches.batches_an_epoch == 2 * 43  # The split has 300 rows.
+    # 300 rows in batches of 7 are 43 batches in each of the 2 epochs.
+    assert len(alone) == 2 * batches.batches_an_epoch == 2 * 43
     batches.first_batch = first_batch
     assert order(list(training_loader(batches, workers))) == alone[first_batch:]
 
 
 def test_reading_touches_no_global_generator(toy_dataset: DatasetRecord) -> None:
-    """A resumed run creates its loader again. If this drew random numbers, the resumed run would differ."""
+    """Reading batches does not change the global random generators.
+
+    A resumed run creates its loader again. If this drew random numbers, the resumed run would differ.
+    """
     before = torch.get_rng_state()
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5)
     assert len(list(training_loader(batches, 0))) == 43
@@ -54,7 +58,7 @@ print(len(alone), forked == alone)
 
 @pytest.mark.slow
 def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord) -> None:
-    # A separate process is used, because threads of other tests' libraries in this process would change the count.
+    # The threads are counted in a separate process, because libraries of other tests have threads in this process.
     command = [sys.executable, "-c", FORKING_SCRIPT]
     ended = subprocess.run(command, input=toy_dataset.model_dump_json(), capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (0, "43 True\n"), ended.stderr
@@ -75,7 +79,8 @@ def test_text_on_a_device_gives_the_batches_that_are_read(
     epoch, rank, world_size = epoch_and_rank
     split: RowSource = StoredSplit(toy_dataset, "train")
     if mode == "stream":
-        split = StreamCutter(20).add(np.arange(10, 1_211, dtype=np.int32))  # There are 60 blocks.
+        # 1,200 predicted tokens in blocks of 20 are 60 blocks.
+        split = StreamCutter(20).add(np.arange(10, 1_211, dtype=np.int32))
     for first_batch in (0, 1, 20):
         read, resident = (
             list(TrainingBatches(split, mode, 7, 5, 3, range(epoch, epoch + 2), rank, world_size, first_batch, device))

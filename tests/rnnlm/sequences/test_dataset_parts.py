@@ -1,4 +1,4 @@
-"""The same corpus in one file and in Parquet parts has the same rows, batches and scores."""
+"""A corpus in one DuckDB file and in Parquet parts has the same rows, batches and scores."""
 
 import pickle
 import random
@@ -29,7 +29,7 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.extensions.scoring.test_document_reader import read
 
-pytestmark = pytest.mark.long  # The datasets of this module take seconds.
+pytestmark = pytest.mark.long  # Creating the datasets of this module takes seconds.
 TABLES = {
     "shifted_sequences": "split, sequence_id",
     "documents": "document_id",
@@ -39,7 +39,7 @@ TABLES = {
 
 
 class Forms(NamedTuple):
-    home: Home  # The home of the dataset in parts.
+    home: Home  # The rnnlm home of the dataset in parts.
     file: DatasetRecord
     parts: DatasetRecord
 
@@ -60,9 +60,9 @@ def store(home: Home, text: Path, mode: Mode, **settings: int) -> DatasetRecord:
 
 @pytest.fixture(scope="module", params=["sentence", "stream"])
 def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    """Return both forms of a dataset.
+    """Return a dataset in a single file and in parts.
 
-    The names of their folders contain characters that are special in globs and lists.
+    The names of its folders contain characters that are special in globs and lists.
     """
     folder = tmp_path_factory.mktemp("a, [1] 'b")
     (folder / "text").mkdir()
@@ -121,7 +121,10 @@ def test_every_range_is_read_equally(forms: Forms) -> None:
 def test_a_moved_dataset_is_read_from_any_working_directory(
     forms: Forms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This includes the folder of another dataset, whose parts have the same names."""
+    """A dataset that was moved can be read from any working directory.
+
+    One of these is the folder of another dataset, whose parts have the same names.
+    """
     moved = tmp_path / "moved [2], it's" / forms.parts.dataset_id
     shutil.copytree(forms.parts.folder, moved)
     other = tmp_path / "other"
@@ -136,7 +139,7 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
     assert counted == [(dataset.sequence_counts["train"],)]
     assert len(StoredSplit(dataset, "train").read(0, 10)) == 10
     monkeypatch.chdir(moved)
-    # The command is that of docs/reference/home.md.
+    # docs/reference/home.md describes this way of opening the file.
     with duckdb.connect("sequences.duckdb", read_only=True) as connection:
         counted = connection.execute("select count(*) from shifted_sequences where split = 'train'").fetchall()
     assert counted == [(dataset.sequence_counts["train"],)]
@@ -156,7 +159,8 @@ def test_a_removed_and_an_altered_part_are_reported(forms: Forms, tmp_path: Path
     with pytest.raises(DatasetError, match=rf"{parts[1].name}: missing; run again with --force sequences"):
         source.read(0, len(source))
     with pytest.raises(DatasetError, match=r"train-000000000000\.parquet: row .* is missing"):
-        StoredSplit(dataset, "train").read(0, len(source))  # This call reads the list of existing parts.
+        # This call reads the list of existing parts, so a part that is deleted later is missed.
+        StoredSplit(dataset, "train").read(0, len(source))
     with connect(dataset) as connection, pytest.raises(duckdb.IOException, match=parts[1].name):
         connection.execute("select count(*) from shifted_sequences").fetchall()
 

@@ -1,4 +1,4 @@
-"""The values of a dataset's description equal those counted by hand."""
+"""The values in a dataset's description equal those counted by hand."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,10 @@ TEST = "b b\n"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Return a storage for all tests of this file. Stored folders are named by their content."""
+    """Return an rnnlm home for all tests of this file.
+
+    Stored folders are named by their content, so tests can share it.
+    """
     with home_in(tmp_path_factory.mktemp("described")) as home:
         yield home
 
@@ -55,7 +58,8 @@ def describe(home: Home, dataset: DatasetRecord) -> Description:
 @pytest.mark.long
 def test_sizes_of_the_splits(home: Home, described: DatasetRecord) -> None:
     train, valid, test = describe(home, described).splits
-    # The rows are a b a b | a b <eos>, twice a c <eos>, and d <eos>: 5 rows with 7 + 3 + 3 + 2 tokens.
+    # The training rows are a b a b | a b <eos>, twice a c <eos>, and d <eos>. These are 5 rows with 7 + 3 + 3 + 2
+    # tokens.
     assert (train["line_count"], train["sequence_count"], train["predicted_tokens"]) == (5, 5, 15)
     assert (train["byte_count"], train["document_count"]) == (len(TRAIN), 2)
     assert train["mean_length"] == 3
@@ -66,7 +70,7 @@ def test_sizes_of_the_splits(home: Home, described: DatasetRecord) -> None:
 def test_lengths_tokens_and_coverage(home: Home, described: DatasetRecord) -> None:
     description = describe(home, described)
     assert [(row["first_length"], row["sequence_count"]) for row in description.lengths] == [(2, 1), (3, 3), (4, 1)]
-    # The counts are a 5, <eos> 4, b 3, c 2, d 1.
+    # The counts of the tokens are a 5, <eos> 4, b 3, c 2, d 1.
     assert [row["token"] for row in description.frequent_tokens[:2]] == ["a", "<eos>"]
     assert [(row["token"], row["training_count"]) for row in description.rarest_tokens[:2]] == [("d", 1), ("c", 2)]
     assert [(row["vocabulary"], row["share"]) for row in description.coverage] == [
@@ -85,7 +89,7 @@ def test_repeated_rows_and_leaked_ones(home: Home, described: DatasetRecord) -> 
         ("test", 0),
     ]
     leaks = {row["split"]: row for row in description.leaks}
-    # The leaked row is a c <eos>.
+    # One row of the validation split, a c <eos>, also occurs in training. It has 3 of 7 tokens.
     assert (leaks["valid"]["leaked_units"], leaks["valid"]["leaked_share"]) == (1, pytest.approx(3 / 7))
     assert (leaks["test"]["leaked_units"], leaks["test"]["leaked_share"]) == (0, 0)
 
@@ -100,7 +104,7 @@ def test_the_longest_sentences_of_many_rows_need_little_memory(
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "many")))
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(mode="sentence"))
-    # With 3 bytes for each row, the limit would be exceeded.
+    # If a query needed 3 bytes for each row, it would exceed this limit.
     monkeypatch.setattr(dataset_reader, "MEMORY_LIMIT", "16MiB")
     with connect(dataset) as connection:
         [longest] = table(connection, "descriptions/longest_sentences", {"count": 1})
@@ -136,6 +140,7 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
     description, dataset = describe_texts(home, tmp_path / "book.txt")
     assert all(row["shared_documents"] == row["document_count"] > 0 for row in description.sources)
-    with duckdb.connect(str(dataset.database)) as connection:  # The table is as stored by an earlier version.
+    # The table is replaced by that of an earlier version, which did not store sources.
+    with duckdb.connect(str(dataset.database)) as connection:
         connection.execute("alter table documents drop column source_number")
     assert measure_dataset(dataset).sources == []

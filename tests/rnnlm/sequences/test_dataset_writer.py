@@ -61,7 +61,7 @@ def test_a_long_sentence_becomes_rows_that_overlap_by_one(home: Home, tmp_path: 
 @pytest.mark.long
 def test_blocks_of_a_stream_overlap_by_one(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c", mode="stream", block_length=4)
-    # The rows are <bos> a b a b | b a <eos> <eos>(blank line) a | a c <eos>.
+    # The stored rows are <bos> a b a b | b a <eos> <eos>(blank line) a | a c <eos>.
     assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5], [5, 4, 3, 3, 4], [4, 6, 3]]
     assert dataset.predicted_tokens == {"train": 10, "valid": 3, "test": 4}
 
@@ -81,18 +81,21 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
 @pytest.mark.long
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
-    # The bits of zz and its end, and of the gaps between and around three words.
+    # The bits are for spelling zz and its end, for 2 gaps between three words, and for the 2 ends of the line.
     bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens) == (7, 4, 1)
     assert facts.restoration_bits == pytest.approx(bits)
 
 
 def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
-    """The training targets are a 4, b 2, c 1 and <eos> 2. <unk> never occurs but counts as 1. The total is 10."""
+    """The uniform and unigram baselines equal those computed by hand.
+
+    The training targets are a 4, b 2, c 1 and <eos> 2. <unk> never occurs but counts as 1. The total is 10.
+    """
     dataset = store(home, tmp_path / "c")
     assert list(training_counts(dataset)) == [0, 0, 0, 2, 4, 2, 1]
-    measured = baselines(dataset, "test")  # The test tokens are b <unk> a <eos>.
-    assert measured.uniform_perplexity == 5  # The predictable tokens are <unk> <eos> a b c.
+    measured = baselines(dataset, "test")  # The test tokens are b, <unk>, a and <eos>.
+    assert measured.uniform_perplexity == 5  # The 5 predictable tokens are <unk>, <eos>, a, b and c.
     assert measured.unigram_perplexity == pytest.approx((0.2 * 0.1 * 0.4 * 0.2) ** (-1 / 4))
     logarithms = unigram_log_probabilities(dataset)
     assert logarithms[[3, 4, 1]] == pytest.approx([-1.6094379, -0.9162907, -2.3025851])
@@ -125,7 +128,8 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     before = rows(whole, "token_ids")
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 40)
     monkeypatch.setattr(table_writer, "TOKENS_AT_ONCE", 30)
-    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # Another version is stored in another folder.
+    # With another stage version, the dataset is stored in another folder.
+    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id
     assert rows(again, "token_ids") == before
@@ -153,7 +157,10 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
 
 @pytest.mark.long
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """The stored output has changed if this test fails. Increase the stage's version, and change the digest here."""
+    """The stored output of the stage is still the same.
+
+    If this test fails because the output was meant to change, increase the stage's version and change the digest here.
+    """
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)

@@ -1,4 +1,4 @@
-"""Checks, descriptions and promotion of ten million documents. Each query fits into DuckDB's memory limit."""
+"""Each query of checks, descriptions and promotion of ten million documents fits into DuckDB's memory limit."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,8 @@ from rnnlm.storage.sql_statements import names, statement
 
 DOCUMENTS = 10_000_000
 REPEATED = DOCUMENTS // 1_000
-TOKENS, VOCABULARY = 4, 1_004  # A document is its number in three digits of base 1,000, followed by <eos>.
+# A document consists of 4 tokens, which are its number in three digits of base 1,000 and <eos>.
+TOKENS, VOCABULARY = 4, 1_004
 SHARES = {"test": 0.05, "valid": 0.05, "train": 0.9}
 
 # Every thousandth document repeats the previous one. Each document is a source, and its key determines its split.
@@ -107,7 +108,8 @@ def test_the_description_is_exact_or_a_near_estimate(dataset: DatasetRecord) -> 
         share = SHARES[row["split"]]
         assert row["sequence_count"] == row["document_count"] == dataset.sequence_counts[row["split"]]
         assert row["document_count"] == pytest.approx(share * DOCUMENTS, rel=0.01)
-        # A fifth is compared, which has about 1,800 repetitions of the training split, or 100 of another split.
+        # Only a fifth of the rows is compared, with about 1,800 repetitions in the training split and 100 in other
+        # splits.
         assert row["repeated_sequences"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
         assert row["repeated_documents"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
     assert {(row["split"], row["leaked_units"], row["leaked_share"]) for row in description.leaks} == {

@@ -1,4 +1,4 @@
-"""The library's shift by one equals that of the stored columns, and every kind of batch uses it."""
+"""The library's shift by one token equals that of the stored columns, and every kind of batch uses it."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Truncation of lines after context_length tokens: what is stored, and that bits per byte include the rest."""
+"""Lines are truncated after context_length tokens, and bits per byte include the rest of each line."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def characters() -> TextTokenizer:
 
 @pytest.fixture(scope="module")
 def byte_pieces() -> TextTokenizer:
-    """Return a tokenizer whose tokens are the UTF-8 bytes, so that é has two tokens."""
+    """Return a tokenizer whose tokens are UTF-8 bytes, so that é consists of two tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {piece: index for index, piece in enumerate((*SPECIAL_TOKENS, *alphabet))}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
@@ -44,15 +44,16 @@ def byte_pieces() -> TextTokenizer:
 def test_the_rest_of_a_line_costs_eight_bits_a_byte(home: Home, tmp_path: Path) -> None:
     cut = split_facts(store(home, tmp_path / "c", context_length=4, long_lines="truncate"), "train")
     assert (cut.byte_count, cut.predicted_tokens) == (15, 7)
-    rest = 8 * len(" a\n")  # The rest of the first line.
-    blank = 8 * 2  # An escape code and an end.
-    words = (3 + 1) * WORD_BITS + 2 * 2 * PLAIN_END_BITS  # The gaps in `a b a b` and `a c`, and their ends.
+    rest = 8 * len(" a\n")  # The rest of the first line, ` a` and a line feed, is spelled out.
+    blank = 8 * 2  # The blank line needs an escape code and an end.
+    # `a b a b` and `a c` have 3 + 1 gaps between words, and 2 ends each.
+    words = (3 + 1) * WORD_BITS + 2 * 2 * PLAIN_END_BITS
     assert cut.restoration_bits == pytest.approx(rest + blank + words)
 
 
 @pytest.mark.long
 def test_an_unknown_word_that_is_cut_off_is_not_counted_as_one(home: Home, tmp_path: Path) -> None:
-    # The test split is b zz a.
+    # The test split consists of the line b zz a.
     facts = split_facts(store(home, tmp_path / "c", context_length=1, long_lines="truncate"), "test")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (1, 0)
     assert facts.restoration_bits == pytest.approx(8 * len(" zz a\n") + 2 * PLAIN_END_BITS)
@@ -70,7 +71,7 @@ def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextToke
 
 
 def test_a_character_cut_in_two_is_spelled_out(byte_pieces: TextTokenizer) -> None:
-    texts = ["aéb"]  # The text has four bytes and therefore four tokens.
+    texts = ["aéb"]  # The text has four bytes, because é has two, and therefore four tokens.
     lines = encoded_lines(byte_pieces, texts)
     assert lines.lengths.tolist() == [4]
     for length, text, rest in ((1, "a", "éb\n"), (2, "a", "éb\n"), (3, "aé", "b\n"), (4, "aéb", "\n")):
@@ -93,7 +94,8 @@ def test_beginning_and_rest_make_up_the_line(
         assert kept.rest_bits.tolist() == np.where(whole, 0, 8 * np.array(spelled, float)).tolist()
         for beginning, ids in zip(kept.texts, lists(kept.lines), strict=True):
             restored = tokenizer.encode(beginning)
-            assert ids[: len(restored)] == restored  # The tokens contain at least everything that is not spelled out.
+            # The tokens restore at least all characters that are not spelled out.
+            assert ids[: len(restored)] == restored
 
 
 @pytest.mark.long
@@ -114,7 +116,10 @@ def test_a_running_text_has_no_long_lines() -> None:
 
 @pytest.mark.long
 def test_only_the_first_row_of_a_long_sentence_is_stored(home: Home, tmp_path: Path) -> None:
-    """The training lines are `a b a b a`, a blank line and `a c`."""
+    """Only the first row of each line is stored if long lines are truncated.
+
+    The training lines are `a b a b a`, a blank line and `a c`.
+    """
     dataset = store(home, tmp_path / "c", context_length=4, long_lines="truncate")
     assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5], [2, 4, 6, 3]]
     assert dataset.predicted_tokens == {"train": 7, "valid": 3, "test": 4}

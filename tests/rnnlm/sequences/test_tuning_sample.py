@@ -1,4 +1,4 @@
-"""A sample is spread over the split, has about the requested size, and can be read like any source."""
+"""A sample is spread over the split, has about the requested size, and can be read like any other RowSource."""
 
 import numpy as np
 import pytest

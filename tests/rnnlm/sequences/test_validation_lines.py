@@ -1,4 +1,4 @@
-"""Tokens are assigned to selection line by line in every mode, and no token for comparison is in the tuning sample."""
+"""Tokens are assigned to selection or comparison by line in every mode, and the tuning sample is for selection only."""
 
 import random
 from collections.abc import Callable
@@ -55,9 +55,9 @@ def sentences(count: int) -> str:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], tuple[CorpusRecord, DatasetRecord]]:
-    """Return a function that returns the corpus and the dataset of 300 lines for a cut and a kind of tokenizer.
+    """Return a function that returns the corpus and the dataset of 300 lines for a mode and a kind of tokenizer.
 
-    Each of them is created once.
+    Each corpus and dataset is created only once.
     """
     folder = tmp_path_factory.mktemp("cuts")
     home = Home(folder / "home")
@@ -124,7 +124,7 @@ def test_the_loss_of_a_sample_is_that_within_the_whole_text(
 
 
 def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
-    """The text contains only lines that are not assigned to selection."""
+    """All lines are used for selection if the digests assign no line to it."""
     draw = random.Random(0)
     lines = [" ".join(draw.choices(WORDS, k=5)) + "\n\n" for _ in range(200)]
     kept = [line for line in lines if not chooses(line_digests([line.encode()])[0])]

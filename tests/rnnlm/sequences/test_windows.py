@@ -8,7 +8,8 @@ from rnnlm.sequences.windows import cut_windows
 
 def test_a_streams_windows_are_spread_to_its_end() -> None:
     cutter = StreamCutter(4)
-    blocks = cutter.add(torch.arange(10, 31).numpy())  # The stream is <bos> = 2, followed by 10 … 30.
+    # The stream is 2, which is <bos>, followed by the numbers 10 to 30.
+    blocks = cutter.add(torch.arange(10, 31).numpy())
     source = join_rows([blocks, cutter.finish()])
     inputs, targets = cut_windows(source, "stream", steps=5, count=3)
     assert inputs.tolist() == [[2, 10, 11, 12, 13], [17, 18, 19, 20, 21], [25, 26, 27, 28, 29]]
@@ -20,6 +21,6 @@ def test_only_the_first_row_of_a_line_begins_a_sentence() -> None:
     cut = sentences(lines, context_length=4)
     assert cut.predicted.tolist() == [4, 4, 1, 3, 2, 2, 2]
     inputs, targets = cut_windows(cut, "sentence", steps=60, count=64)
-    # These are the longest two of five. 13 … 17 continue a row, without <bos>.
+    # The windows are the longest two of five rows. The row 13 … 17 continues a line, so it is left out.
     assert inputs.tolist() == [[2, 10, 11], [2, 20, 21]]
     assert targets.tolist() == [12, 3]

@@ -1,4 +1,4 @@
-"""A small disk, which is soon full."""
+"""A file system of 8 MiB, for tests of full disks."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file system of 8 MiB. The test is skipped if this user is not permitted to mount one."""
+    """Yield the folder of a file system of 8 MiB. The test is skipped if this user is not permitted to mount it."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not shutil.which("mount"):

@@ -1,4 +1,4 @@
-"""Files that may contain secrets are accessible only to the user, with any umask and in homes of any version."""
+"""Files that may contain secrets are accessible only to the user, with any umask and in rnnlm homes of any version."""
 
 import os
 import subprocess
@@ -62,7 +62,10 @@ def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> N
 
 @pytest.mark.long
 def test_commands_make_nothing_that_others_may_write_to(home: Home, tmp_path: Path) -> None:
-    """An open umask must have no effect, because anyone who can write to a home can run code as its owner."""
+    """Commands create no folder to which others can write, even if the umask permits it.
+
+    Anyone who can write to an rnnlm home can run code as its owner.
+    """
     (tmp_path / "text.txt").write_text("".join(f"the cat sees the dog {n} .\n" for n in range(300)))
     output = tmp_path / "written"
     commands = (

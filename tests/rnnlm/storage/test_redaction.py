@@ -1,4 +1,4 @@
-"""A single function hides the secrets of every address."""
+"""The function redacted() hides the secrets in addresses of any form."""
 
 import pytest
 

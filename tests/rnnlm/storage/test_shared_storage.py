@@ -1,4 +1,4 @@
-"""Two homes share a storage, which is a folder here. The second one reads what the first one has written.
+"""Two rnnlm homes use the same shared storage, a folder. The second home reads what the first one has written.
 
 tests/services contains the tests with S3.
 """
@@ -25,14 +25,14 @@ from tests.conftest import untracked
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of an empty storage."""
+    """Return the folder of an empty shared storage."""
     monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
     return tmp_path / "storage"
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Home:
-    """Return the home of another machine."""
+    """Return the rnnlm home of another machine."""
     return Home(tmp_path / "other")
 
 
@@ -42,7 +42,7 @@ def greet(partial: Path) -> None:
 
 
 def stored_file(stored: Path, name: str) -> Path:
-    """Return a file of the only stored corpus."""
+    """Return the path of a file of the only corpus in the shared storage."""
     (path,) = stored.glob(f"corpora/*/*/{name}")
     return path
 
@@ -81,7 +81,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
     else:
         marker.unlink()
     assert not write_once(other, other.corpora / "one", greet)
-    # The corpus is stored again after the loss of either file.
+    # If either file is lost, the corpus is stored again.
     for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):
         assert made.read_text() == "hello"
     assert is_complete(other.corpora / "one")
@@ -91,7 +91,10 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
 def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This may happen if two machines train the same run, because their files differ."""
+    """The files of two machines that store the same folder at the same time are not mixed.
+
+    This may happen if two machines train the same run, and the files of both runs differ.
+    """
 
     def build(text: str) -> Callable[[Path], None]:
         def write(partial: Path) -> None:
@@ -119,7 +122,10 @@ def test_two_machines_storing_a_folder_do_not_mix_files(
 
 
 def test_a_file_on_another_disk_is_stored_with_the_rest(home: Home, other: Home, stored: Path, tmp_path: Path) -> None:
-    """A person may move a large file of the home to a larger disk, and leave a link in its place."""
+    """A file that is a link to another disk is stored together with the other files of its folder.
+
+    A person may have moved a large file of the rnnlm home to a larger disk.
+    """
     greeting = home.corpora / "one" / "below" / "greeting.txt"
     write_once(home, home.corpora / "one", greet)
     shutil.rmtree(stored)

@@ -1,4 +1,4 @@
-"""Outputs are hashed once, results in a run's folder contain their digest, and a full disk causes one clear message."""
+"""Outputs are hashed once, results in a run's folder contain their digest, and a full disk causes one clear error."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_what_python_compiles_beside_our_modules_is_not_ours(tmp_path: Path) -> 
     assert set(read_marker(tmp_path)) == {"code/c.py", "b.py"}
     assert set(json.loads((tmp_path / COMPLETE).read_text())) == {"code/c.py", "b.py"}
     older = {name: file_digest(tmp_path / name) for name in ("code/c.py", "b.py", *COMPILED)}
-    (tmp_path / COMPLETE).write_text(json.dumps(older))  # rnnlm 0.3 wrote such markers.
+    (tmp_path / COMPLETE).write_text(json.dumps(older))  # rnnlm 0.3 wrote markers in this format.
     (tmp_path / COMPILED[0]).write_text("compiled again after a restore")
     (tmp_path / COMPILED[1]).unlink()
     assert find_damage(tmp_path) is None
@@ -90,7 +90,7 @@ def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
         write_once(home, final, build, pieces=pieces)
     assert not write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
-    pieces.mkdir()  # A run that was killed after it had created its output leaves this folder.
+    pieces.mkdir()  # A run that was killed after it had created its output leaves such a folder.
     assert write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
     pieces.mkdir()
@@ -104,10 +104,10 @@ def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
     pieces, final = home.shards / "0123", home.tokenizers / "0123"
     write_once(home, final, lambda partial: (partial / "output").touch())
     pieces.mkdir(parents=True)
-    with home.lock("tokenizers-0123"):  # A process that creates the output again (--force) holds this lock.
+    with home.lock("tokenizers-0123"):  # A process that creates the output again (--force) would hold this lock.
         other = threading.Thread(target=write_once, args=(home, final, Path.touch), kwargs={"pieces": pieces})
         other.start()
-        other.join(1)  # This time is long enough to remove an empty folder.
+        other.join(1)  # Without the lock, an empty folder would be removed within this second.
         assert pieces.exists()
         assert other.is_alive()
     other.join(60)
@@ -115,7 +115,7 @@ def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
 
 
 def fill(folder: Path, room: int) -> None:
-    """Fill the disk until only `room` bytes are free."""
+    """Fill the disk until only `room` bytes are free on it."""
     with (folder / "filling").open("wb", buffering=0) as stream:
         with suppress(OSError):
             while stream.write(bytes(4096)) == 4096:
@@ -172,7 +172,8 @@ def hashed(home: Home, monkeypatch: pytest.MonkeyPatch) -> Hashed:
         return file_digest(path)
 
     monkeypatch.setattr("rnnlm.storage.stages.file_digest", digest)
-    monkeypatch.setattr("rnnlm.storage.stages.SETTLED_NANOSECONDS", -1_000_000_000)  # The files are treated as old.
+    # With this setting, even files that were just written count as old.
+    monkeypatch.setattr("rnnlm.storage.stages.SETTLED_NANOSECONDS", -1_000_000_000)
     return Hashed(home, home.corpora / "one", names)
 
 
@@ -182,7 +183,8 @@ def test_a_file_is_hashed_again_only_after_it_has_changed(hashed: Hashed) -> Non
     changed = hashed.folder / "b"
     before = changed.stat()
     changed.write_text("TWO")
-    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))  # The change time of the file is still different.
+    # Size and modification time are restored, but the change time still differs.
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert hashed.damage() == ("b differs from its sha256", ["b"])
     changed.write_text("two")
     assert hashed.damage() == (None, ["b"])
@@ -191,7 +193,10 @@ def test_a_file_is_hashed_again_only_after_it_has_changed(hashed: Hashed) -> Non
 
 
 def test_what_has_just_been_written_is_hashed_again(hashed: Hashed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change within the same tick of the file system's clock would not change the size or times."""
+    """A file that was written just before it was hashed is hashed again at the next check.
+
+    A change within the same tick of the file system's clock would not change the size or times.
+    """
     monkeypatch.setattr("rnnlm.storage.stages.SETTLED_NANOSECONDS", 60_000_000_000)
     for _ in range(2):
         assert hashed.damage() == (None, ["a", "b"])
@@ -205,7 +210,10 @@ def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) ->
 
 
 def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
-    """A failing disk, for instance, may return other bytes than were written."""
+    """Damage that changes no time stamp is found after forget_verified().
+
+    A failing disk, for instance, may return other bytes than were written.
+    """
     hashed.damage()
     (hashed.folder / "a").write_text("ONE")
     status = (hashed.folder / "a").stat()

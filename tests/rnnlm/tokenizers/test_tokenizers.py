@@ -1,4 +1,4 @@
-"""A tokenizer is trained on the training split only, makes no special token of text, and can be reloaded unchanged."""
+"""A tokenizer is trained on the training split, encodes no text as a special token, and can be reloaded unchanged."""
 
 import itertools
 import json
@@ -58,7 +58,8 @@ def test_words_are_numbered_by_falling_count_then_spelling(home: Home, tmp_path:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     assert tokenizer.pieces(range(8)) == ["<pad>", "<unk>", "<bos>", "<eos>", "b", "a", "c", "d"]
-    assert tokenizer.vocabulary_size == 8  # z and y are missing, because they are not in the training split.
+    # The words z and y are not in the vocabulary, because they do not occur in the training split.
+    assert tokenizer.vocabulary_size == 8
     assert tokenizer.encode("  d a\tq ") == [7, 5, UNK]
 
 
@@ -93,7 +94,8 @@ def test_the_corpus_own_literal_is_not_an_unknown_word(home: Home, tmp_path: Pat
     assert other.unknown_words("d a") == []
 
 
-# Spaces of all kinds, characters that are special in the library's pattern, and the spelling of a special token.
+# Random texts with spaces of all kinds, characters that are special in the library's pattern, and special tokens'
+# spellings.
 ODD_TEXT = st.lists(
     st.sampled_from([*"ab1é中'.\u0301\t\n\r\x1c\x85\xa0\u2003\u2028\u200b", *[" "] * 4, "'s", "<eos>", "cat"])
 )
@@ -132,7 +134,7 @@ def test_a_full_memory_of_pieces_starts_anew() -> None:
         pieces[name]
     assert len(pieces) == 1
     assert pieces["x" * 1_000] == np.int32(1_000).tobytes()
-    assert len(pieces) == 1  # A long piece is not remembered, because it is unlikely to occur again.
+    assert len(pieces) == 1  # A long piece is not stored, because it is unlikely to occur again.
 
 
 def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
@@ -148,12 +150,12 @@ def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
             read.append(document)
             yield document
 
-    monkeypatch.setattr(tokenizer_training, "PIECE_BYTES", 60)  # This size corresponds to five lines.
+    monkeypatch.setattr(tokenizer_training, "PIECE_BYTES", 60)  # Each excerpt then has about five lines.
     monkeypatch.setattr(tokenizer_training, "documents_in", documents_read)
     assert [line for line in training_lines(corpus, corpus.corpus_bytes) if line] == lines
     read.clear()
     found = [line for line in training_lines(corpus, corpus.corpus_bytes // 10) if line]
-    assert 900 < len(found) < 1_300  # Excerpts extend to the next line end, so their total size varies.
+    assert 900 < len(found) < 1_300  # The size of the excerpts varies, because they extend to the end of a line.
     assert len(read) < 1_500  # The text between the excerpts is not read.
     assert all(any(line in found for line in lines[first : first + 60]) for first in range(0, 10_000, 60))
 
@@ -219,12 +221,15 @@ def test_a_saved_tokenizer_is_the_same_for_us_and_for_transformers(home: Home, t
     "codes",
     [
         pytest.param(range(0x10000), id="basic-plane"),
-        # These are a million characters.
+        # The range has a million characters.
         pytest.param(range(0x10000, 0x110000), id="all-others", marks=pytest.mark.slow),
     ],
 )
 def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path, codes: range) -> None:
-    """Our dictionary and the saved tokenizer must agree on every character of Unicode."""
+    """rnnlm's own lookup of words and the saved tokenizer split at the same characters as Python's str.split.
+
+    All characters of Unicode are tested.
+    """
     folder = train(home, tmp_path / "c").folder
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     for start in codes[::0x4000]:
@@ -259,7 +264,7 @@ def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: l
 
 
 def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
-    """A tokenizer must not appear better by dropping text."""
+    """Bits per byte include the text that a tokenizer drops, because otherwise dropping text would improve them."""
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
     corpus = obtain_corpus(home, source)
@@ -267,13 +272,14 @@ def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
-    # The line has ", " and "!" spelled out, each with an escape and an end, one gap between words, and two ends.
+    # The bits are for ", " and "!" spelled out, each with an escape and an end, for a bit that marks a space, for one
+    # gap between words, and for two ends.
     line = 8 * (2 + 2) + 8 * (1 + 2) + 1 + PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert facts.restoration_bits == pytest.approx(3 * line)
 
 
 def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
-    """Return a tokenizer with the words `a` and `,`."""
+    """Return a tokenizer with the vocabulary `a` and `,`."""
     config = TokenizerConfig.model_validate({"kind": kind, "splitting": splitting, "unknown_literal": literal})
     return trained_on("a ,", config)
 
@@ -292,9 +298,12 @@ def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenize
 def test_the_probabilities_of_all_texts_sum_to_at_most_one(
     kind: str, splitting: str, literal: str | None, mode: str
 ) -> None:
-    """The texts are all lines of up to six characters of a small alphabet, with a fixed distribution of tokens."""
+    """The probabilities that tokens and restoration bits give to all texts sum to at most one.
+
+    The texts are all lines of up to six characters of a small alphabet, with a fixed distribution of tokens.
+    """
     tokenizer = tokenizer_of(kind, splitting, literal)
-    vocabulary = tokenizer.vocabulary_size - 2  # <pad> and <bos> are never predicted.
+    vocabulary = tokenizer.vocabulary_size - 2  # The tokens <pad> and <bos> are never predicted.
     probability = {EOS: 0.3, UNK: 0.25} | dict.fromkeys(range(4, 2 + vocabulary), 0.45 / (vocabulary - 2))
     assert sum(probability.values()) == pytest.approx(1.0)
     total = 0.0
@@ -315,12 +324,16 @@ def test_indentation_is_not_free(splitting: str) -> None:
     costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, [], True) for indent in (0, 4, 12)]
     assert costs[1] - costs[0] == pytest.approx(8 * (4 + 2))
     assert costs[2] - costs[1] == pytest.approx(8 * 8)
-    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)  # Each line of the Penn Treebank has these spaces.
+    # The lines of the Penn Treebank have a space at both ends.
+    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)
     assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
 
 
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
-    """The pretrained tokenizer is a byte-level BPE with other special tokens at other ids."""
+    """A pretrained tokenizer gets new ids for its special tokens, and encodes text as before.
+
+    It is a byte-level BPE with other special tokens at other ids.
+    """
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -332,7 +345,7 @@ def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home,
     record = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'theirs'}")
     ours = load_tokenizer(record.folder)
     assert ours.pieces(range(4)) == ["<pad>", "<unk>", "[S]", "[END]"]
-    assert record.vocabulary_size == theirs.get_vocab_size() + 2  # <pad> and <unk> are added.
+    assert record.vocabulary_size == theirs.get_vocab_size() + 2  # The special tokens <pad> and <unk> are added.
     text = "the cat é <pad> [END] <unk>"
     expected = theirs_as_text(theirs, text)
     assert ours.pieces(ours.encode(text)) == expected

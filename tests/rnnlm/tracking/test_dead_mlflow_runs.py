@@ -1,6 +1,6 @@
 """MLflow runs of killed trainings do not remain RUNNING.
 
-Those of living trainings and of other homes are not changed.
+MLflow runs of trainings that are still running, and of other homes, are not changed.
 """
 
 import shutil
@@ -16,7 +16,7 @@ RUN_ID = "0123456789abcdef"
 
 
 def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str = RUN_ID) -> str:
-    """Return the id of an MLflow run that is RUNNING, as a killed training leaves it."""
+    """Return the id of an MLflow run that is RUNNING, which is the state that a killed training leaves."""
     folder = home.runs / run_id
     folder.mkdir(parents=True)
     tracker = tracker_of(home, config, dataset, run_id)
@@ -42,7 +42,10 @@ def test_the_run_of_a_killed_training_is_killed(
 def test_a_run_whose_folder_is_gone_is_killed(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """A backup does not contain unfinished runs, so a restored home has them only in its database."""
+    """An MLflow run whose folder no longer exists ends as KILLED.
+
+    A backup does not contain unfinished runs, so a restored home has them only in its database.
+    """
     run = begun(tracked_home, toy_config, toy_dataset)
     shutil.rmtree(tracked_home.runs / RUN_ID)
     assert end_dead_mlflow_runs(tracked_home) == 1

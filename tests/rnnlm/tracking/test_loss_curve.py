@@ -25,11 +25,11 @@ def history(tmp_path: Path) -> Path:
 
 def test_smoothing_keeps_a_constant_constant() -> None:
     assert smoothed([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
-    # (0.9 * 0.1 * 0 + 0.1 * 1) / (0.9 * 0.1 + 0.1)
+    # With bias correction, the average is (0.9 * 0.1 * 0 + 0.1 * 1) / (0.9 * 0.1 + 0.1).
     assert smoothed([0.0, 1.0])[1] == pytest.approx(0.1 / 0.19)
 
 
-CURVES = {  # Pairs of training losses and losses of the validation sample.
+CURVES = {  # Pairs of training losses and of losses of the validation sample.
     "falling": ([4.0, 3.0, 2.0, 1.5], [3.5, 2.5]),
     "rising": ([1.0, 2.0, 4.0], [1.5, 5.0]),
     "flat": ([2.0] * 50, [2.0] * 5),
@@ -71,7 +71,7 @@ def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:
 
 def test_rolled_back_steps_are_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    # The columns are attempt, step and loss.
+    # Each entry has an attempt, a step and a loss.
     steps = [(0, 1, 4.0), (0, 2, 3.0), (0, 3, 90.0), (1, 2, 3.5), (1, 3, 2.5)]
     lines = [
         {"step": step, "attempt": attempt, "metrics": {"train_loss_nats": loss, "trained_tokens": 10 * step}}

@@ -1,4 +1,4 @@
-"""An MLflow run contains the settings, data, course and end of a training.
+"""An MLflow run contains the settings, data, measurements and state of a training.
 
 If MLflow is unavailable, training continues.
 """
@@ -30,7 +30,7 @@ SAMPLES_RECORD = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),)
 
 
 def take_mlflow_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    # This is the port of the service discard, where no server listens.
+    # No server listens at this port, which belongs to the service discard.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
@@ -99,16 +99,17 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == "FINISHED"
     assert re.fullmatch(r"toy · default · \d{1,2} \w{3} \d\d:\d\d", run.info.run_name)
-    visible = [name for name in run.data.tags if not name.startswith("mlflow.")]  # MLflow hides its own tags.
+    # MLflow does not show its own tags, which begin with `mlflow.`.
+    visible = [name for name in run.data.tags if not name.startswith("mlflow.")]
     assert len(visible) <= 10
     assert run.data.tags["mlflow.source.name"] == "rnnlm"
     assert run.data.tags["mlflow.user"]
     assert "preset `default`" in run.data.tags["mlflow.note.content"]
-    assert run.data.params == parameters(CONFIG)  # A single call of MLflow would not accept this number of parameters.
+    assert run.data.params == parameters(CONFIG)  # There are more parameters than a single call of MLflow accepts.
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
-    assert "gradient_norm" not in run.data.metrics  # Infinity is not logged.
+    assert "gradient_norm" not in run.data.metrics  # An infinite value is not logged.
     used = {one.tags[0].value: (one.dataset.name, one.dataset.digest) for one in run.inputs.dataset_inputs}
     assert used == {
         "training": ("toy", "d" * 36),
@@ -141,7 +142,7 @@ def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseExcepti
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == status
-    assert run.data.metrics == {"train_loss_nats": 4.0}  # Earlier measurements are kept.
+    assert run.data.metrics == {"train_loss_nats": 4.0}  # The measurements from before the error are kept.
 
 
 def test_training_continues_without_mlflow(
@@ -190,7 +191,7 @@ def test_a_store_that_comes_after_training_began_gets_everything(
 
 
 def test_a_resumed_run_continues_its_mlflow_run(tracked_home: Home) -> None:
-    for steps in ((1, 2), (2, 3)):  # Step 2 is trained twice.
+    for steps in ((1, 2), (2, 3)):  # Step 2 is trained again after a restart.
         with tracked(tracked_home) as (tracker, measure):
             with reaching_mlflow(tracked_home) as client:
                 assert client.get_run(tracker.mlflow_run_id).info.status == "RUNNING"
@@ -210,7 +211,8 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
         for step in range(5):
             measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
         tracker.flush()
-        (tracked_home.runs / RUN_ID / TRACKING).write_bytes(before)  # A killed process would leave this state.
+        # A process that was killed after the call to MLflow would leave this state.
+        (tracked_home.runs / RUN_ID / TRACKING).write_bytes(before)
     with tracked(tracked_home) as (again, measure):
         assert again.mlflow_run_id == tracker.mlflow_run_id
         measure(5, {"train_loss_nats": 5.0})
@@ -221,7 +223,8 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
 def test_a_kill_after_creating_the_mlflow_run_creates_no_second(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
         path = tracked_home.runs / RUN_ID / TRACKING
-        path.write_text(json.dumps({"key": tracker.key}))  # This is recorded before the MLflow run is created.
+        # The key is recorded before the MLflow run is created, so a killed process may leave only the key.
+        path.write_text(json.dumps({"key": tracker.key}))
         with tracked(tracked_home) as (again, __):
             assert again.mlflow_run_id == tracker.mlflow_run_id
 
@@ -256,18 +259,20 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
     assert [metric.value for metric in history] == [9.0]
     assert names == {"samples.md", "samples.json", "loss_curve.png"}
     page = f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
-    assert url == f"{page}?workflowType=machine_learning"  # Otherwise the page for chat models would open.
+    # Without this parameter, MLflow would open the page for chat models.
+    assert url == f"{page}?workflowType=machine_learning"
     assert run_url(tracked_home, run.mlflow_run_id) == url
 
 
 def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_PORT", "5055")  # `mlflow ui` reads this variable.
+    monkeypatch.setenv("MLFLOW_PORT", "5055")  # `mlflow ui` reads this environment variable, too.
     assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
     monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")  # The name is only known inside a cluster.
+    # A browser outside of the cluster cannot resolve this name.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow:5000/#/")
     monkeypatch.setenv("RNNLM_MLFLOW_UI_URL", "https://mlflow.example.org/")
     assert run_address(tracked_home, "1", "a").startswith("https://mlflow.example.org/#/experiments/1/")

@@ -1,4 +1,4 @@
-"""Names for people contain no paths and no digests."""
+"""Names that people read contain no paths and no digests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A moved home works at its new location, and nothing is written to the old one."""
+"""An rnnlm home that was moved works at its new location, and nothing is written to the old one."""
 
 import logging
 import shutil

@@ -18,7 +18,7 @@ CONSTANT_RATE = {"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "
 
 
 def network(**settings: Any) -> LanguageModel:
-    """Return a small network. The settings are fields of `model`."""
+    """Return a small network. `settings` are fields of the section `model`."""
     plain = {"hidden_size": 24, "head_bias": "zero", "attention_window": 6}
     return build_model(plain_model(plain | settings), VOCABULARY, seed=0)
 
@@ -42,8 +42,8 @@ def make_loop(
 ) -> TrainingLoop:
     """Return a training loop.
 
-    `settings` are those of training. `perplexities` are the results of validation after certain steps. After the last
-    step, the result is 5 by default.
+    `settings` are those of training. `perplexities` maps numbers of steps to the results of validation. If the result
+    after the last step is not given, it is 5.
     """
     found = perplexities or {}
     config = plain_training(CONSTANT_RATE | dict(settings or {}))

@@ -21,7 +21,7 @@ def average(averaging: WeightAveraging, model: nn.Linear) -> float:
 
 
 def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], done: int = 0) -> list[float]:
-    """Return the average after each step, where step i ends with the weight weights[i]."""
+    """Return the average after each step. Step i ends with the weight weights[i]."""
     seen = []
     for step, weight in enumerate(weights, start=done + 1):
         model.weight.data.fill_(weight)
@@ -35,10 +35,10 @@ def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], do
     [
         ({}, [1, (1 + 3) / 2, (1 + 3 + 8) / 3, (1 + 3 + 8 + 0) / 4]),
         ({"decay": 0.75}, [1, 0.75 * 1 + 0.25 * 3, 0.75 * 1.5 + 0.25 * 8, 0.75 * 3.125]),
-        ({"start_step": 2}, [1, 3, 8, 4]),  # Before the start, these are the weights themselves.
+        ({"start_step": 2}, [1, 3, 8, 4]),  # Until the first update, the values are the weights of the model.
         ({"every": 2}, [1, 1, (1 + 8) / 2, (1 + 8) / 2]),
         ({"start_step": 1, "every": 2}, [1, 3, 3, (3 + 0) / 2]),
-        ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # The last step is the first one that is averaged.
+        ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # Only the last step is averaged.
     ],
 )
 def test_averages_by_hand(settings: dict[str, float], expected: list[float]) -> None:
@@ -76,7 +76,7 @@ def test_an_average_continues_from_its_saved_tensors(every: int) -> None:
 
 @pytest.mark.parametrize("start", [0.0, 0.5, 0.99])
 def test_the_end_of_a_run_is_averaged_however_short(start: float) -> None:
-    # By default, every tenth step is averaged.
+    # By default, the weights of every tenth step are averaged.
     config = plain_training({"averaging.kind": "mean", "averaging.start_share": start})
     for total_steps in (1, 2, 9, 15, 100, 1001):
         model = line()

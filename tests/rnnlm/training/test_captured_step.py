@@ -1,6 +1,6 @@
-"""A replayed step equals an ordinary one.
+"""A replayed step has the same results as an ordinary one.
 
-On a CPU, a replay computes the step again from the buffers that a GPU reads.
+On a CPU, a replay computes the step again from the buffers that a GPU would read.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tests.configs import plain_model
 from tests.rnnlm.losses.loss_cases import with_one_target_and_several, with_targets
 
 CLASSES = 40
-RATES = (2.0**-9, 2.0**-8, 2.0**-10)  # These numbers are the same in float32 and float64.
+RATES = (2.0**-9, 2.0**-8, 2.0**-10)  # Learning rates that are the same in float32 and float64.
 STEP_LOSSES: dict[str, Loss] = {
     "exact": ChunkedCrossEntropy(),
     "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(CLASSES - 3)], 12),
@@ -35,7 +35,7 @@ DROPOUT_OF_ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, r
 
 
 def stream(target_count: int = 1) -> list[Batch]:
-    """Return five windows over seven lanes. The third one is short, and the fourth one begins an epoch."""
+    """Return five windows over seven lanes. The third window is short, and the fourth one begins an epoch."""
     generator = np.random.default_rng(0)
     batches = []
     for width, carries_state in ((6, False), (6, True), (4, True), (6, False), (6, True)):
@@ -65,7 +65,7 @@ def updater_of(kind: type[Updater], loss: Loss, dropout: Dropout, widths_vary: b
 
 
 def taken_steps(updater: Updater, batches: list[Batch], accumulation: int = 1) -> tuple[list[Step], list[Tensor]]:
-    """Return the results of all steps, and the weights and gradients after the last one."""
+    """Return the results of all steps, and the weights and gradients after the last step."""
     steps, state = [], None
     for number, batch in enumerate(batches):
         for group in updater.optimizer.param_groups:
@@ -99,7 +99,7 @@ def test_replayed_steps_are_the_steps_bit_by_bit(
 def test_a_shape_is_recorded_once_and_the_rate_stays_a_number() -> None:
     updater = updater_of(CapturedUpdater, STEP_LOSSES["exact"], Dropout())
     taken_steps(updater, stream())
-    # The shapes are those of full windows and of the short one. A missing state is replaced by zeros.
+    # The recorded shapes are those of full windows and of the short window. A missing state is replaced by zeros.
     assert updater.recorded_shapes == 2
     assert [group["lr"] for group in updater.optimizer.param_groups] == [RATES[1]] * 2
 
@@ -108,7 +108,7 @@ def test_sentences_are_padded_to_few_widths_with_equal_results() -> None:
     plain = updater_of(Updater, STEP_LOSSES["exact"], DROPOUT_OF_ALL_KINDS)
     padded = updater_of(CapturedUpdater, STEP_LOSSES["exact"], DROPOUT_OF_ALL_KINDS, widths_vary=True)
     (expected, weights), (found, padded_weights) = (taken_steps(one, sentences()) for one in (plain, padded))
-    assert padded.recorded_shapes == 4  # The shapes are 5 rows of 4, 12 and 48 tokens, and 3 rows of 4 tokens.
+    assert padded.recorded_shapes == 4  # The recorded shapes are 5 rows of 4, 12 and 48 tokens, and 3 rows of 4 tokens.
     torch.testing.assert_close([one.loss for one in found], [one.loss for one in expected], rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(padded_weights, weights, rtol=1e-3, atol=1e-5)
 
@@ -141,7 +141,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
 
 
 def test_a_loaded_optimizer_state_is_what_later_steps_change() -> None:
-    """After a rollback, the optimizer's state consists of other tensors than those that were recorded."""
+    """After a rollback, steps change the tensors of the loaded optimizer state, not those that were recorded."""
     batches = stream()
     results = []
     for kind in (Updater, CapturedUpdater):

@@ -23,7 +23,10 @@ RATE = 0.01
 def diverging(
     folder: Path, bearable: float, factor: float = math.nan, retries: int = 0, every_seconds: float = 0.0
 ) -> tuple[TrainingLoop, list[Measurement]]:
-    """Return a loop whose loss in step 7 is multiplied by `factor` while the learning rate exceeds `bearable`."""
+    """Return a loop that diverges in step 7 while the learning rate exceeds `bearable`.
+
+    Its loss in this step is multiplied by `factor`.
+    """
     measured: list[Measurement] = []
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
@@ -61,7 +64,7 @@ def test_without_retries_divergence_ends_training_with_advice(tmp_path: Path, fa
     with pytest.raises(TrainingError, match=r"step 7: loss .*, gradient norm .*\n.*learning_rate") as caught:
         loop.run()
     assert len(str(caught.value).splitlines()) <= 3
-    assert good_step(tmp_path / "c") == 7  # The checkpoint was written before the failing step.
+    assert good_step(tmp_path / "c") == 7  # The last checkpoint was written before the diverging step.
 
 
 def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +79,10 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A loss is computed before its update, so a lower rate only helps if training resumes from an earlier step."""
+    """A checkpoint after which a step diverges is not used a second time.
+
+    A loss is computed before its update, so a lower rate only helps if training resumes from an earlier step.
+    """
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         exact = exact_cross_entropy(model, hidden, target_ids)
@@ -91,7 +97,7 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
         network(hidden_size=8), [batch([2, 4, 5, 6])] * STEPS, {"divergence.retries": 1}, loss, checkpoints=checkpoints
     )
     loop.run()
-    assert len(failing) == 2  # The second attempt reached step 7 with other weights.
+    assert len(failing) == 2  # In the second attempt, step 7 began with other weights.
     assert "rolls back to step 6 with half the learning rate" in caplog.text
     assert loop.step == STEPS
 
@@ -99,7 +105,8 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
 def test_each_retry_from_one_checkpoint_halves_the_rate(tmp_path: Path) -> None:
     loop, measured = diverging(tmp_path / "c", 0.3 * RATE, retries=5, every_seconds=1000.0)
     loop.run()
-    assert rates(measured)[7:] == [  # Steps 1 to 7 were taken once at the full rate, then again from the start.
+    # Steps 1 to 7 were taken at the full rate, then again from the start at half the rate.
+    assert rates(measured)[7:] == [
         *((1, step, RATE / 2) for step in range(1, 8)),
         *((2, step, RATE / 4) for step in range(1, STEPS + 1)),
     ]
@@ -120,7 +127,8 @@ def test_a_nan_validation_is_divergence() -> None:
 def test_a_checkpoint_never_holds_a_nan_weight(tmp_path: Path) -> None:
     def poison(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         if loop.step == 7:
-            model.head.bias.data[0] = math.nan  # This is the bias of <pad>, on which the loss does not depend.
+            # The loss does not depend on the bias of <pad>, so only the check of the weights finds this.
+            model.head.bias.data[0] = math.nan
         return exact_cross_entropy(model, hidden, targets)
 
     checkpoints = Checkpoints(tmp_path / "c", 2, 0.0)
@@ -136,4 +144,4 @@ def test_the_first_bad_step_is_named_without_a_wait_per_step() -> None:
         divergence.add(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
         divergence.check()
-    divergence.check()  # Each step is checked only once.
+    divergence.check()  # A second check does not raise an error, because each step is checked only once.

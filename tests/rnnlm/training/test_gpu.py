@@ -1,4 +1,4 @@
-"""Training on a GPU, compared with the CPU. The tests are skipped where there is no GPU."""
+"""Training on a GPU gives the same results as on the CPU. The tests are skipped without a GPU."""
 
 import dataclasses
 from typing import get_args
@@ -57,7 +57,7 @@ def train(
     precision: str = "float32",
     **settings: object,
 ) -> tuple[list[Step], list[torch.Tensor]]:
-    """Train for a few steps on a device. The settings are fields of `model`."""
+    """Return the results of a few training steps on a device. `settings` are fields of the section `model`."""
     resident = torch.device(device) if device == "cuda" else None
     plain = {"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"}
     model = build_model(plain_model(plain | settings), VOCABULARY, 0)
@@ -69,7 +69,7 @@ def train(
     with float32_products(precision):
         found = batches(resident, target_count)
         if captured and forbid_waiting:
-            found *= 2  # Recording a step waits for the device.
+            found *= 2  # Each batch occurs twice, because the recording of a step waits for the device.
         for number, batch in enumerate(found):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             warm = STEPS if captured else 3
@@ -89,14 +89,15 @@ def train(
 def test_a_gpu_trains_as_the_cpu_does(
     name: str, dropout: Dropout, target_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Otherwise the GPU would draw other masks.
+    # Without this line, the GPU would draw other masks than the CPU.
     monkeypatch.setattr(dropout_module, "draws_masks", lambda device: False)
     expected, weights = train("cpu", LOSSES[name], dropout, target_count=target_count)
     got, gpu_weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
-    # AdamW changes a weight by about the learning rate even if its gradient is only rounding error, of either sign.
+    # Some weights may differ by about the learning rate, because AdamW takes a full step even if a gradient is only
+    # rounding error.
     differences = torch.cat([(one - other).abs().flatten() for one, other in zip(gpu_weights, weights, strict=True)])
     assert differences.quantile(0.999) < 1e-2
     assert differences.max() < 2 * sum(0.001 * (1 + number) for number in range(STEPS))
@@ -120,7 +121,7 @@ DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}
     [*((kind, {}) for kind in KINDS), *(("elman", {**DIAGONAL, "nonlinearity": name}) for name in NONLINEARITIES)],
 )
 def test_every_kind_computes_as_on_the_cpu(kind: ModelKind, settings: dict[str, str]) -> None:
-    """Logits, state and gradients are equal. The state before the first step is not zero."""
+    """The logits, state and gradients of every kind of model equal those on the CPU, from a state that is not zero."""
     results = []
     for device in ("cpu", "cuda"):
         model = random_model(kind, VOCABULARY, **settings).to(device)
@@ -175,7 +176,7 @@ def check_captured(loss: Loss, dropout: Dropout, target_count: int, precision: s
     got, captured_weights = train("cuda", loss, dropout, True, False, target_count, precision, **settings)
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
-            # The results differ by rounding of bfloat16, because for a padded width cuBLAS chooses other kernels.
+            # In bfloat16 the results differ by rounding, because cuBLAS chooses other kernels for a padded width.
             limits = {"rtol": 2e-2, "atol": 2e-2} if precision == "bfloat16" else {"rtol": 1e-3, "atol": 1e-4}
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), **limits)
     torch.testing.assert_close(captured_weights, weights, rtol=1e-2, atol=1e-3)

@@ -52,7 +52,7 @@ def test_a_line_lost_to_a_full_disk_is_written_later(tmp_path: Path, caplog: pyt
     with History(path) as history:
         history.write(Measurement(1, {}))
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        room = path.stat().st_size + 10  # The limit leaves space for a part of a line.
+        room = path.stat().st_size + 10  # The file may grow by 10 bytes, which is only a part of a line.
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         try:
             history.write(Measurement(2, {}))

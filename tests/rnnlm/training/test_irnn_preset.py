@@ -1,4 +1,4 @@
-"""A network with relu and an identity matrix can be trained on any text, even if its lines are long."""
+"""The preset `irnn`, with relu and an identity matrix, can be trained on any text, even if the lines are long."""
 
 import textwrap
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A step in micro-batches equals a step with the whole batch."""
+"""A step in micro-batches has the same result as a step with the whole batch."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def network(sparse: bool = False) -> LanguageModel:
 
 
 def windows(target_count: int = 1) -> list[Batch]:
-    """Return two windows over seven lanes. The rows of the first one have unequal lengths, as in sentence mode."""
+    """Return two windows over seven lanes. The rows of the first window have unequal lengths, as in sentence mode."""
     ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
     for row in range(7):
         ids[row, 6 - row // 2 : 7] = 0  # The rest of the row is padding.
@@ -58,7 +58,7 @@ def steps(
     optimizer = make_optimizer(model, OptimizerConfig())
     batch_loss = BatchLoss(model, loss, dropout)
     if compiled:
-        # This backend traces and differentiates as for a GPU, but needs no compiler for kernels.
+        # This backend traces and differentiates as on a GPU, but needs no compiler for kernels.
         batch_loss.compile(backend="aot_eager")
     updater = Updater(batch_loss, optimizer, 0.5)
     taken: list[Step] = []
@@ -76,7 +76,7 @@ EVERY_DROPOUT = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurren
     [
         *((name, accumulation, False, NO_DROPOUT) for name in LOSSES for accumulation in (2, 3, 7, 50)),
         ("sampled", 3, True, NO_DROPOUT),
-        ("sampled", 3, False, EVERY_DROPOUT),  # Each row keeps its masks in any micro-batch.
+        ("sampled", 3, False, EVERY_DROPOUT),  # Each row has the same dropout masks in any micro-batch.
     ],
 )
 def test_micro_batches_update_as_the_whole_batch_does(
@@ -90,13 +90,17 @@ def test_micro_batches_update_as_the_whole_batch_does(
         torch.testing.assert_close(many.loss, one.loss, **near)
         torch.testing.assert_close(many.norm, one.norm, **near)
         torch.testing.assert_close(many.state, one.state, **near)
-    if name != "chunked":  # AdamW would turn differences in rounding into steps of full size.
+    # The weights after a bfloat16 step are not compared, because AdamW turns differences in rounding into full steps.
+    if name != "chunked":
         torch.testing.assert_close(got, expected, **near)
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumulation: int) -> None:
-    """The batches have 35 and 42 tokens. Without weighting, the tokens of the first one would weigh more."""
+    """The gradient of weighted batches is that of the mean over all their tokens.
+
+    The batches have 35 and 42 tokens. Without weighting, the tokens of the first batch would have a larger weight.
+    """
     batches = [replace(batch, carries_state=False) for batch in windows()]
     total = sum(batch.predicted_tokens for batch in batches)
     gradients, losses = [], []
@@ -111,7 +115,7 @@ def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumula
     (sum(mean * batch.predicted_tokens for mean, batch in zip(means, batches, strict=True)) / total).backward()
     for first, second, parameter in zip(*gradients, model.parameters(), strict=True):
         torch.testing.assert_close((first + second) / 2, parameter.grad, rtol=1e-6, atol=1e-9)
-    # The logged value is the mean of each batch.
+    # The logged loss of each batch is its mean, without the weight.
     assert losses == pytest.approx([float(mean.detach()) for mean in means])
 
 
@@ -138,7 +142,7 @@ def test_a_batch_without_rows_gives_zero_gradients_and_an_empty_state() -> None:
 
 
 def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
-    """In truncated backpropagation through time, the second window has no gradient with respect to the first one."""
+    """The gradient of a window does not reach the window before it (truncated backpropagation through time)."""
     model, (first, second) = network(), windows()
     frozen = torch.optim.SGD(model.parameters(), lr=0.0)
     updater = Updater(BatchLoss(model, exact_cross_entropy), frozen, None)
@@ -153,7 +157,10 @@ def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
 
 
 def test_rows_outside_batch_and_sample_stay_bit_by_bit() -> None:
-    """The step uses the sampled loss, sparse gradients and dropout together."""
+    """Rows of tokens that are neither in the batch nor in the sample do not change with the sampled loss.
+
+    The step uses sparse gradients and dropout.
+    """
     model = network(sparse=True)
     before = model.embedding.weight.detach().clone()
     sampled = SampledCrossEntropy(np.r_[np.ones(10), np.zeros(VOCABULARY - 10)], 3, torch.float64)

@@ -1,4 +1,4 @@
-"""AdamW on some rows only, its learning rate and weight decay, and the norms of dense and sparse gradients."""
+"""AdamW updates only some rows, uses the configured rate and decay, and norms include sparse gradients."""
 
 import copy
 
@@ -41,9 +41,10 @@ def test_gradients_of_a_repeated_row_are_summed() -> None:
 
 
 def test_a_row_of_zeros_takes_no_step_in_either_form() -> None:
-    """The row belongs to a dropped token.
+    """A row of zeros in a gradient is not updated, whether the gradient is sparse or dense.
 
-    Several processes have dense gradients, and must update as one process does.
+    Dropout makes such rows of dropped tokens. Several processes have dense gradients, and must update as one process
+    does.
     """
     dense, sparse = nn.Parameter(torch.ones(4, 2)), nn.Parameter(torch.ones(4, 2))
     optimizers = [LazyAdamW([one], lr=0.1, weight_decay=0.3, fused=True) for one in (dense, sparse)]
@@ -67,14 +68,15 @@ def test_dense_and_sparse_gradients_may_alternate_across_a_saved_state() -> None
             optimizer.load_state_dict(saved)
         optimizer.step()
     assert float(optimizer.state[parameter]["step"]) == 4
-    assert parameter[0, 0] < parameter[1, 0] < 1  # This row was updated in two steps less.
+    # The first row was updated in all steps, and the second row in two steps less.
+    assert parameter[0, 0] < parameter[1, 0] < 1
 
 
 @pytest.mark.parametrize(("limit", "scale"), [(100.0, 1.0), (0.5, 0.1), (None, 1.0)])
 def test_clipping_by_hand(limit: float | None, scale: float) -> None:
     whole, rows = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(5, 1))
     whole.grad = torch.tensor([0.0, 3.0])
-    # The two entries are one row with the gradient 4.
+    # Both entries belong to row 2, so its gradient is their sum, 4.
     rows.grad = sparse_gradient([2, 2], torch.tensor([[1.0], [3.0]]), 5)
     norm = clip_gradients([whole, rows, nn.Parameter(torch.zeros(1))], limit)
     assert float(norm) == pytest.approx(5.0)
@@ -83,7 +85,10 @@ def test_clipping_by_hand(limit: float | None, scale: float) -> None:
 
 
 def test_weight_decay_applies_to_matrices_only() -> None:
-    """A step with zero gradients does not change vectors, and multiplies matrices by 1 - rate * decay."""
+    """Weight decay applies to matrices, but not to vectors.
+
+    A step with zero gradients multiplies matrices by 1 - rate * decay.
+    """
     model = network(layers=2)
     model.head.bias.data.fill_(0.7)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}

@@ -1,4 +1,4 @@
-"""Training for some minutes takes this long, even if the machine has become faster or slower since it was measured."""
+"""Training for a number of minutes takes this long, even if the machine's speed has changed since it was measured."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -22,16 +22,16 @@ from rnnlm.training.training_loop import TrainingLoop
 from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 STEPS = 120  # The planned number of steps.
-SECONDS = 60.0  # The requested time, of which the steps may take 57 seconds.
-VALIDATION_SECONDS = 0.6  # The time of each of the three validations at the measured speed.
+SECONDS = 60.0  # The requested time in seconds, of which the steps may take 57 seconds.
+VALIDATION_SECONDS = 0.6  # The seconds that each of the three validations takes at the measured speed.
 SETTINGS = {"schedule.kind": "linear", "validation.evaluations": 3, "averaging.kind": "mean"}
 BATCHES = [batch([2, 4, 5, 6, 3 + number % 7]) for number in range(1_000)]
 
 
 class Machine:
-    """A clock that advances only by training and validation.
+    """A clock that only training and validation advance.
 
-    `slowness` is the time of a step relative to that at the measured speed.
+    `slowness` is the time of a step divided by its time at the measured speed.
     """
 
     def __init__(self, slowness: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ class Machine:
 
     def feed(self, first: int) -> Iterator[Batch]:
         for number, found in enumerate(islice(BATCHES, first, None), first):
-            # In the first step, libraries initialize themselves.
+            # The first step takes longer, because libraries initialize themselves. The times of the others vary.
             noise = 2 if number == 0 else 0.9 + 0.05 * (number % 5)
             self.now += 0.95 * SECONDS / STEPS * self.slowness * noise
             yield found
@@ -79,7 +79,8 @@ def test_a_training_takes_its_minutes_however_fast_the_machine_is(
     loop.run()
     assert 0.9 * SECONDS <= machine.now <= 1.05 * SECONDS
     assert loop.step == loop.total_steps
-    assert loop.optimizer.param_groups[0]["lr"] < 0.02 * 0.01  # The schedule ends together with the training.
+    # The learning rate is almost 0, so the schedule ends together with the training.
+    assert loop.optimizer.param_groups[0]["lr"] < 0.02 * 0.01
     assert loop.averaging is not None
     assert loop.averaging.start_step == loop.total_steps // 2
 
@@ -102,7 +103,7 @@ def test_no_second_plan_reads_more_than_would_overfit(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stopped_at", [3, 30])  # Training stops before or after the second plan.
+@pytest.mark.parametrize("stopped_at", [3, 30])  # Training stops either before or after the second plan of its length.
 def test_a_resumed_training_keeps_its_plan(stopped_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = weights_of(Machine(0.5, monkeypatch).loop(paced()))
     machine = Machine(0.5, monkeypatch)
@@ -157,7 +158,7 @@ def test_only_a_length_that_was_chosen_for_minutes_is_planned_again(
     )
     pace = pace_of(job, 100, 10)
     assert (pace is not None) == is_paced
-    # A run with a warm start has its own length.
+    # A run that starts from another model has a fixed length.
     assert pace_of(job.model_copy(update={"start": tmp_path}), 100, 10) is None
     if pace is not None:
         assert pace.seconds == 0.95 * 60 * (config.training.minutes or 0)

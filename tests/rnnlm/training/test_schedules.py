@@ -1,4 +1,4 @@
-"""The learning rate over time, and patience, compared with values computed by hand."""
+"""Learning rates and the counts of Patience equal those computed by hand."""
 
 import json
 import math
@@ -22,7 +22,7 @@ PLATEAU = {
 
 
 def schedule(**settings: Any) -> Schedule:
-    """Return a schedule of 10 steps with a peak rate of 0.8. The settings are those of training.schedule."""
+    """Return a schedule of 10 steps with a peak rate of 0.8. `settings` are those of training.schedule."""
     config = plain_training(PLATEAU | {f"schedule.{name}": value for name, value in settings.items()})
     return Schedule(torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8), config.schedule, 10)
 
@@ -55,7 +55,8 @@ def test_the_rate_warms_up_and_decays_whatever_the_loss(kind: str, expected: lis
 
 def test_the_rate_is_halved_after_two_validations_without_a_better_loss() -> None:
     losses = [None, None, 5.0, 4.0, 4.5, 4.0, None, 4.1, 4.2, 3.0, 3.0]
-    # The warm-up has 2 steps. 4.5 and 4.0 are not better than 4.0, and later 4.1 and 4.2 are not.
+    # The warm-up has 2 steps. Then the losses 4.5 and 4.0 are not below the best loss 4.0, and later 4.1 and 4.2 are
+    # not.
     expected = [0.8 / 3, 1.6 / 3, 0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2]
     assert rates(schedule(), losses) == pytest.approx(expected)
 

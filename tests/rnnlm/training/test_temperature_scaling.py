@@ -1,4 +1,4 @@
-"""Temperature scaling: its losses agree with the definition, its minimum is found, and nothing else changes."""
+"""The losses at each temperature agree with their definition, the minimum is found, and nothing else changes."""
 
 import math
 from typing import get_args
@@ -53,7 +53,7 @@ def overconfident() -> LanguageModel:
 
 
 def batches() -> list[Batch]:
-    """Return two rows, the second one padded, and two windows of a stream. Some targets continue a pattern."""
+    """Return two rows, of which the second is padded, and two windows of a stream. Some targets continue a pattern."""
     ids = torch.tensor([[2, 4, 5, 6, 7, 8, 9, 3], [2, 5, 4, 11, 3, 0, 0, 0]])
     stream = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11, 4]])
     return [
@@ -64,7 +64,10 @@ def batches() -> list[Batch]:
 
 
 def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
-    """Return the loss by its definition. Infinite logits are left out, because their gradient would be NaN."""
+    """Return the loss of the batches `of`, computed by definition.
+
+    Infinite logits are left out, because their gradient would be NaN.
+    """
     total, state = torch.zeros(()), None
     for batch in of:
         logits, state = model(batch.input_ids, state if batch.carries_state else None)
@@ -75,9 +78,10 @@ def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Ten
 
 @pytest.mark.parametrize(("times", "expected_passes"), [(2.5, 1), (1.0, 2), (0.5, 3)])
 def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
-    """The logits were divided before. The temperature is 2.59 without that, 1.04 after 2.5 and 5.18 after 1/2.
+    """The best temperature is found in the expected number of passes, whether it is near 1 or far from it.
 
-    Near 1, a single pass over the batches is enough.
+    The logits were divided by `times` before. The best temperature is 2.59 undivided, 1.04 after 2.5 and 5.18 after
+    1/2. Near 1, a single pass over the batches is enough.
     """
     model = overconfident()
     alone = fit_temperature(model, batches).temperature
@@ -98,14 +102,17 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
     logits, state = model(batch.input_ids)
     divide_logits(model, 1.7)
     divided, state_after = model(batch.input_ids)
-    assert torch.allclose(divided, logits / 1.7, atol=1e-6)  # -inf remains -inf.
+    assert torch.allclose(divided, logits / 1.7, atol=1e-6)  # The comparison includes -inf, which remains -inf.
     assert torch.allclose(state_after, state, atol=1e-6)
     assert not model.embedding.weight[model.pad_id].any()
 
 
 @pytest.mark.slow
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
-    """The run overfits in a short training. Its steps are the same as without temperature scaling."""
+    """A run's logits are divided by the best temperature after its last step.
+
+    The run overfits in a short training. Its steps are the same as without temperature scaling.
+    """
     settings = {
         "training.epochs": 30,
         "training.optimizer.learning_rate": 0.03,

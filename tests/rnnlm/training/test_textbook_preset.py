@@ -1,4 +1,4 @@
-"""A step of the preset `textbook` equals the notebook's step, with the same loss and the same weights after it."""
+"""A training step of the preset `textbook` equals a step of the textbook's notebook in loss and in weights."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,10 @@ def batches() -> list[Batch]:
 
 
 def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
-    """The classes that rnnlm never predicts are the only difference. In the notebook they get a bias of -30."""
+    """The loss of a step and the weights after it equal those of the notebook.
+
+    The only difference are classes that rnnlm never predicts. In the notebook they get a bias of -30.
+    """
     config = build_config("textbook")
     ours = build_model(config.model, VOCABULARY, seed=0)
     book = TextbookLanguageModel(VOCABULARY, config.model.hidden_size, config.model.layers)

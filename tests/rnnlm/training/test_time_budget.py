@@ -1,4 +1,4 @@
-"""The size and length of a training are chosen for its minutes, and settings of the user are kept."""
+"""The size of a network and the length of its training are chosen for the minutes. Settings of the user are kept."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 
 def speed_of(at_256_units: float) -> Callable[[PipelineConfig], float]:
-    """Return the speed of a machine for each configuration, inversely proportional to the number of units."""
+    """Return a function that gives the speed for a configuration, inversely proportional to its number of units."""
     return lambda config: at_256_units * 256 / config.model.units
 
 
@@ -39,7 +39,7 @@ def test_training_fits_the_minutes(toy_dataset: DatasetRecord, tokens: int, minu
 def test_the_chosen_size_is_divided_by_the_heads(toy_dataset: DatasetRecord, kind: str, heads: int) -> None:
     for speed in (10, 1_000, 40_000, 10**7):
         size = chosen(toy_dataset, 1_000_000, speed, f"model.kind={kind}", f"model.heads={heads}")
-        # ModelConfig refuses a size that is not divisible by the number of heads.
+        # ModelConfig would refuse a size that is not divisible by the number of heads.
         ModelConfig(kind=kind, heads=heads, hidden_size=size.hidden_size)
 
 
@@ -103,7 +103,10 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
 def test_the_speed_of_a_machine_is_remembered_for_a_day(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The speed is reused for another text, seed or length, but not for another batch, vocabulary or row length."""
+    """A measured speed is reused for a day.
+
+    It is reused for another text, seed or length, but not for another batch, vocabulary or row length.
+    """
     measured: list[int] = []
 
     def measure(config: PipelineConfig, dataset: DatasetRecord) -> float:

@@ -1,4 +1,4 @@
-"""The training loop learns, reports correct numbers, and continues from a checkpoint as if it had not stopped."""
+"""The training loop learns, reports correct numbers, and continues from a checkpoint as if it had never stopped."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,8 @@ from tests.configs import KINDS
 from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 ONE = batch([2, 4, 5, 3])
-SAMPLED = SampledCrossEntropy(np.array([0, 1, 0, *range(9, 0, -1)]), 5)  # Each step draws new classes.
+# A sampled loss, for which each step draws new classes.
+SAMPLED = SampledCrossEntropy(np.array([0, 1, 0, *range(9, 0, -1)]), 5)
 EVERYTHING = {
     **{f"dropout.{name}": 0.2 for name in ("words", "inputs", "layers", "outputs", "recurrent")},
     "averaging.kind": "mean",
@@ -49,9 +50,9 @@ def test_one_batch_is_overfitted() -> None:
 
 @pytest.mark.long
 def test_counting_is_learnt() -> None:
-    """The text is the numbers 4 … 11 in a circle.
+    """A network learns to count in a circle, from any start and in longer rows than in training.
 
-    They are predicted from any start, and for longer rows than in training.
+    The text is the numbers 4 … 11, after which it begins again with 4.
     """
     rows = np.concatenate([[2] + [4 + (start + step) % 8 for step in range(10)] for start in range(8)])
     tokens = TokenRows(rows.astype(np.int32), np.arange(9) * 11)
@@ -98,7 +99,10 @@ def test_best_weights_are_returned_instead_of_last() -> None:
 
 
 def test_averaged_weights_are_saved_and_training_is_unchanged() -> None:
-    """The average is the mean of the weights after steps 3 and 4 of 4."""
+    """The saved weights are the average, and averaging does not change training.
+
+    The average is the mean of the weights after steps 3 and 4 of 4.
+    """
     settings = {"averaging.kind": "mean", "averaging.start_share": 0.5, "averaging.every_steps": 1}
     batches = [ONE, batch([2, 6, 7, 3])] * 2
     own = []
@@ -114,7 +118,10 @@ def test_averaged_weights_are_saved_and_training_is_unchanged() -> None:
 
 @pytest.mark.parametrize(("steps", "warned"), [(5, True), (6, False)])
 def test_a_run_that_ends_before_averaging_warns(steps: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """The sixth of 10 steps is the first one averaged. Early stopping ends training before or after it."""
+    """A run that ends before averaging begins logs a warning.
+
+    The sixth of 10 steps is the first one averaged. Early stopping ends training before or after it.
+    """
     settings = {
         "averaging.kind": "mean",
         "validation.early_stopping_patience": 1,
@@ -125,7 +132,10 @@ def test_a_run_that_ends_before_averaging_warns(steps: int, warned: bool, caplog
 
 
 def test_training_stops_early_and_validates_that_step_once() -> None:
-    """Validations follow steps 4, 8 and 12 of 16. The second and third are not better than the first."""
+    """Early stopping ends training at the third validation, which is not repeated.
+
+    Validations follow steps 4, 8 and 12 of 16. The second and third are not better than the first.
+    """
     measured: list[Measurement] = []
     settings = {"validation.early_stopping_patience": 2, "validation.evaluations": 4}
     perplexities = {4: 5.0, 8: 6.0, 12: 5.5}
@@ -168,7 +178,10 @@ class KilledError(BaseException):
 def test_a_resumed_run_with_all_features_is_bit_identical(
     tmp_path: Path, kind: ModelKind, killed_after: int, loss: Loss
 ) -> None:
-    """Training is killed before averaging begins, between two rate reductions, or while early stopping waits."""
+    """A run with all features that is killed and resumed gives the same bits as an uninterrupted run.
+
+    Training is killed before averaging begins, between two rate reductions, or while early stopping waits.
+    """
     batches = [batch([2, 4, 5, 6, 3], carries_state=step % 5 > 0) for step in range(20)]
     perplexities = {2: 9.0, 5: 8.0, 8: 8.5, 12: 8.2, 15: 7.0, 18: 7.5, 20: 7.2}
 
@@ -196,6 +209,7 @@ def test_a_resumed_run_with_all_features_is_bit_identical(
     assert all(torch.equal(best[name], value) for name, value in best_again.items())
     assert whole.best.perplexity == resumed.best.perplexity == 7.0
     assert whole.schedule.state_dict() == resumed.schedule.state_dict()
-    assert whole.schedule.factor.plateaus == 4  # The plateaus are after steps 8, 12, 18 and 20.
+    # The learning rate was lowered on the plateaus after steps 8, 12, 18 and 20.
+    assert whole.schedule.factor.plateaus == 4
     assert whole.early_stopping.state_dict() == resumed.early_stopping.state_dict()
     assert whole.early_stopping.waited == 2

@@ -1,4 +1,4 @@
-"""A run's folder is complete and reproducible, and the run is skipped the second time."""
+"""A run's folder is complete and reproducible, and a second call finds the finished run."""
 
 import json
 import logging
@@ -61,7 +61,8 @@ def test_a_run_leaves_model_history_and_marker(
     ]
     assert len(scored) == config.training.validation.evaluations
     assert run.best_validation_perplexity == min(scored)
-    # During training, a third of the split is used for validation, and the log says so.
+    # The log says that the perplexity is that of a sample. During training, a third of the split is used for
+    # validation.
     validated = [line for line in caplog.messages if "validation perplexity" in line]
     assert validated
     assert all("sampled validation perplexity" in line for line in validated)
@@ -76,7 +77,10 @@ def test_a_run_leaves_model_history_and_marker(
 def test_a_relative_source_is_stored_as_the_text_that_was_read(
     tracked_home: Home, toy_config: PipelineConfig, toy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stored settings are read later in any folder, where another text may have this relative path."""
+    """A relative source is stored as an absolute path.
+
+    Stored settings are read later in any folder, where another text may have this relative path.
+    """
     other = toy_folder.parent / "elsewhere" / toy_folder.name
     other.mkdir(parents=True)
     (other / "train.txt").write_text("quite another text\n" * 99, encoding="utf-8")
@@ -124,7 +128,10 @@ def test_bfloat16_is_computed_only_where_the_processor_multiplies_it(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """On other CPUs, bfloat16 would take many times as long as float32."""
+    """bfloat16 is only used if the processor multiplies such numbers in hardware.
+
+    On other CPUs, bfloat16 would take many times as long as float32.
+    """
     monkeypatch.setattr(devices, "has_native_bfloat16", lambda: native)
     caplog.set_level(logging.INFO, "rnnlm")
     exact, rounded = (
@@ -215,7 +222,8 @@ def test_a_zero_bias_with_the_sampled_loss_gives_a_warning(
 def test_an_older_run_whose_marker_names_sample_pages_is_complete(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    mark_complete(toy_run.folder)  # Restore the marker as it was, including the pages.
+    # The run is used by other tests, so the marker is written again, including the pages.
+    mark_complete(toy_run.folder)
     next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
     assert run_training(home, toy_config, toy_dataset, untracked).skipped
 

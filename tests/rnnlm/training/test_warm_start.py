@@ -28,8 +28,8 @@ from rnnlm.training.warm_start import copy_weights, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked
 
-# There are six old tokens and seven new ones. The four special tokens keep their ids, old 4 and 5 become new 6 and 4,
-# and new 5 is a new word.
+# New ids and old ids of the tokens that both vocabularies have. The four special tokens keep their ids, the old tokens
+# 4 and 5 become 6 and 4, and 5 is a new word.
 SHARED = {0: 0, 1: 1, 2: 2, 3: 3, 6: 4, 4: 5}
 ARCHITECTURES = {
     "untied": {},
@@ -62,7 +62,7 @@ def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> LanguageMod
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None:
     config = plain_model({"hidden_size": 4, **settings})
-    log_unigram = torch.linspace(-3.0, -1.0, 7).numpy()  # The bias of a new word is its log frequency.
+    log_unigram = torch.linspace(-3.0, -1.0, 7).numpy()  # The initial bias of a new word is its log frequency.
     new, fresh = (build_model(config, 7, 2, log_unigram) for _ in range(2))
     copy_weights(new, trained(config, 6, seed=1), SHARED)
     one_hot = settings.get("input") == "one-hot"
@@ -74,7 +74,10 @@ def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None
 
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, object]) -> None:
-    """The same text gets the same logits with the ids of the old vocabulary and of the new one."""
+    """A text has the same logits for known tokens before training as under the earlier model.
+
+    The text is encoded with the new vocabulary for one model and with the old vocabulary for the other.
+    """
     config = plain_model({"hidden_size": 4, **settings})
     old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
     copy_weights(new, old, SHARED)
@@ -84,7 +87,7 @@ def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, obje
 
 
 def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
-    """Return a dataset of the toy corpus with two new words, so that the ids of old words change."""
+    """Return a dataset of the toy corpus with two new words, which change the ids of old words."""
     later = shutil.copytree(config.corpus.source, folder)
     with (later / "train.txt").open("a", encoding="utf-8") as text:
         text.write("the zebra admires the cat near the river .\n" * 40)
@@ -106,7 +109,7 @@ def test_tokens_are_matched_by_their_spelling(
 
 
 def started_from(home: Home, run: RunRecord, rows: int) -> StartedFrom:
-    """Return the run as a model to start from, with its copy in the home."""
+    """Return the run as a model to start from, and copy it into the rnnlm home."""
     start = StartedFrom(
         name="toy", version=1, model_sha256=model_digest(run.model_folder), token_rows_kept=rows, token_rows=rows
     )
@@ -141,7 +144,8 @@ def test_a_damaged_copy_is_refused(
             "model.recurrence differs (diagonal is True and was False)",
         ),
         ({"model.backend": "loop"}, None),  # Both backends compute the same function.
-        ({"model.recurrent_initialization": "identity"}, None),  # These initial weights are replaced.
+        # The initial weights are replaced by those of the earlier model, so they may differ.
+        ({"model.recurrent_initialization": "identity"}, None),
     ],
 )
 def test_another_architecture_is_refused(
@@ -161,7 +165,8 @@ def test_another_architecture_is_refused(
         ({"kind": "char"}, "tokenizer.kind is char and was word"),
         ({"kind": "word", "splitting": "punctuation"}, "tokenizer.splitting is punctuation and was whitespace"),
         ({"kind": "word", "unknown_literal": "UNK"}, "tokenizer.unknown_literal is UNK and was <unk>"),
-        ({"kind": "word", "minimum_count": 100}, None),  # Only the vocabulary is smaller.
+        # The vocabulary may be smaller if the tokenizer is otherwise the same.
+        ({"kind": "word", "minimum_count": 100}, None),
     ],
 )
 def test_another_way_to_split_text_is_refused(
@@ -185,14 +190,18 @@ def test_the_run_id_depends_on_the_weights_and_not_on_their_name(
     other = start.model_copy(update={"model_sha256": "b" * 64})
     assert name_run(by_alias, toy_dataset, other) not in (plain, warm)
     longer = changed(by_alias, {"training.warm_start.epochs": 2})
-    assert name_run(longer, toy_dataset) == plain  # Without a warm start, this setting has no effect.
+    # A setting of warm starts has no effect on a run from random weights.
+    assert name_run(longer, toy_dataset) == plain
     assert name_run(longer, toy_dataset, start) != warm
-    # With a warm start, this setting has no effect.
+    # training.epochs has no effect on a warm start, which has its own number of epochs.
     assert name_run(changed(by_alias, {"training.epochs": 9}), toy_dataset, start) == warm
 
 
 class Failing(UntrackedRun):
-    """A tracker that simulates a power failure at the given call, if any. Call 0 is before the first step."""
+    """A tracker that raises an error at the given call, which simulates a power failure.
+
+    Call 0 is before the first step.
+    """
 
     def __init__(self, at: int) -> None:
         self.left = at
@@ -214,9 +223,10 @@ class Failing(UntrackedRun):
 def test_stopping_a_run_changes_no_weight(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
 ) -> None:
-    """The run stops before the first checkpoint (calls 0 and 1) and after it (call 8).
+    """A warm start that stops and is resumed ends with the same weights as without a stop.
 
-    The earlier model has been deleted by then, but its copy exists.
+    The run stops before the first checkpoint (calls 0 and 1) and after it (call 8). The earlier model has been deleted
+    by then, but its copy exists.
     """
     config = changed(toy_config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
     later = grown_dataset(home, tmp_path / "later", config)
@@ -241,7 +251,10 @@ def test_stopping_a_run_changes_no_weight(
 def test_a_warm_start_has_its_own_budget_and_learning_rate(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    """The result equals the earlier model, because the learning rate is almost zero."""
+    """A warm start uses the learning rate and length of training.warm_start.
+
+    The result equals the earlier model, because the learning rate is almost zero.
+    """
     settings = {
         "training.epochs": 5,
         "training.warm_start.epochs": 2,
@@ -250,7 +263,8 @@ def test_a_warm_start_has_its_own_budget_and_learning_rate(
     }
     start = started_from(home, toy_run, toy_dataset.vocabulary_size)
     run = run_training(home, changed(toy_config, settings), toy_dataset, untracked, start=start)
-    assert run.trained_tokens == pytest.approx(1_000, abs=300)  # The last batch may be smaller.
+    # The number of tokens is approximate, because training ends with a whole batch.
+    assert run.trained_tokens == pytest.approx(1_000, abs=300)
     assert model_digest(run.model_folder) == start.model_sha256
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Trainer:
-    """A client of the script."""
+    """A client that sends requests to a process of this script."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -106,7 +106,8 @@ def run_tests(request: dict[str, Any]) -> None:
     log = os.open(request["log"], os.O_WRONLY | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # Loading all plugins takes seconds.
+    # The plugins are not needed, and loading all of them takes seconds.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     code = pytest.main(["-p", "xdist.plugin", "-p", "no:cacheprovider", request["tests"]])
     sys.stdout.flush()
     os._exit(code)

@@ -28,7 +28,7 @@ def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]
 
 
 class SlowKneserNey:
-    """The formulas of Kneser-Ney, computed for one n-gram at a time."""
+    """A slow implementation of the formulas of Kneser-Ney, which computes one n-gram at a time."""
 
     def __init__(self, rows: Rows, order: int, predictable: int) -> None:
         self.order, self.predictable = order, predictable
@@ -73,7 +73,7 @@ class SlowKneserNey:
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Return sentences of a few frequent words. Some are continued rows, which do not begin with <bos>."""
+    """Return sentences of a few frequent words. Some rows are continuations, which do not begin with <bos>."""
     words, weights = list(range(4, 20)), [1 / (rank + 1) ** 1.5 for rank in range(16)]
     rows = []
     for _ in range(count):
@@ -122,11 +122,14 @@ def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
         found = distribution(model, context)
         assert sum(found.values()) == pytest.approx(1, abs=1e-6), context
         assert min(found.values()) > 0
-        assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> occurs only in contexts.
+        # Only <pad> and <bos> are missing. <bos> occurs only in contexts.
+        assert set(found) == set(range(20)) - {PAD, BOS}
 
 
 def test_two_orders_with_fixed_discounts_equal_those_by_hand(home: Home, write_dataset: WriteDataset) -> None:
-    """The sentences are `a`, `a` and `b`. Two words occur to the left of <eos>, and one to the left of `a` and of `b`.
+    """The probabilities of order 2 with fixed discounts equal those computed by hand.
+
+    The sentences are `a`, `a` and `b`. Two words occur to the left of <eos>, and one to the left of `a` and of `b`.
 
     Order 1 has the total 4 and gamma (1 + 1/2 + 1/2) / 4 = 1/2, distributed over 4 words. The context <bos> has the
     total 3 and gamma (1 + 1/2) / 3 = 1/2.
@@ -155,7 +158,8 @@ def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dat
     first = train_kneser_ney(home, dataset, config)
     again = train_kneser_ney(home, dataset, config)
     assert (first.skipped, again.skipped) == (False, True)
-    assert first.seconds == again.seconds > 0  # The seconds are those of the training, not of finding its result.
+    # The seconds are those of the training, although the second call only found its result.
+    assert first.seconds == again.seconds > 0
     assert sorted(path.name for path in first.folder.iterdir()) == [
         "COMPLETE",
         "ngram-kneser-ney-3.duckdb",

@@ -28,7 +28,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home
 
 @pytest.mark.long
 def test_samples_begin_and_end_like_sentences(home: Home, toy_dataset: DatasetRecord) -> None:
-    """Every toy sentence has nine words, begins with `the` and ends with `.`, and so do nearly all samples."""
+    """Nearly all samples have nine words, begin with `the` and end with `.`, as all sentences of the toy corpus do."""
     config = NgramConfig(order=5, samples=20, seed=1)
     model = train_kneser_ney(home, toy_dataset, config)
     samples = sample_texts(model, load_tokenizer(toy_dataset.tokenizer_folder))

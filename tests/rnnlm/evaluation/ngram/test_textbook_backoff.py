@@ -1,4 +1,4 @@
-"""The textbook's back-off in SQL equals an implementation in plain Python."""
+"""The back-off model of the textbook in SQL equals an implementation in plain Python."""
 
 import math
 import random
@@ -20,7 +20,7 @@ from tests.rnnlm.evaluation.ngram.conftest import log_probabilities
 
 
 def slow_scores(text: str, order: int) -> list[float]:
-    """Return the book's score of each test word."""
+    """Return the score of each test word, computed as in the textbook."""
     words = re.findall(r"\b[a-zA-Z0-9]+\b|[.]", text.lower())
     cut = int(0.9 * len(words))
     train, test = words[:cut], words[cut:]
@@ -71,7 +71,10 @@ def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Pa
 
 
 def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Path) -> None:
-    """After `a` in `a b a b … c`, b scores 1, a (9 + 1) / 21 and c (1 + 1) / 21, with N = 18 and V = 3."""
+    """The scores of the textbook's model are divided by their sum before a token is sampled.
+
+    After `a` in `a b a b … c`, b scores 1, a (9 + 1) / 21 and c (1 + 1) / 21, with N = 18 and V = 3.
+    """
     model = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
     with open_model(model) as connection:
         # The ids of c, a and b are 1, 2 and 3.

@@ -26,8 +26,8 @@ from rnnlm.evaluation.paired.paired_losses import PAIRED_LOSSES_SCHEMA
 from rnnlm.storage.result_records import Evidence
 
 BYTES = [10, 20, 70]
-CANDIDATE = [10.0, 30.0, 60.0]  # The nats of each document, in total 100.
-CHAMPION = [12.0, 28.0, 80.0]  # In total 120.
+CANDIDATE = [10.0, 30.0, 60.0]  # The candidate's loss of each document in nats. The sum is 100.
+CHAMPION = [12.0, 28.0, 80.0]  # The champion's loss of each document in nats. The sum is 120.
 
 
 def evidence_of(
@@ -40,7 +40,7 @@ def evidence_of(
 
 
 def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
-    """Write the rows of both roles in a mixed order, because the order in the file must not matter."""
+    """Write the losses of both models in a mixed order, because the order in the file must not matter."""
     rows = [
         {
             "role": role,
@@ -80,10 +80,10 @@ def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
     for row in draw.integers(0, 3, (500, 3)):
         excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
         differences.append(excess / sum(BYTES[number] for number in row))
-    # One-sided 95 % means that half of the remainder of 0.9 is on each side. Units of 10, 20 and 70 bytes correspond to
+    # A confidence of 0.9 in the interval means 0.95 for each one-sided bound. Units of 10, 20 and 70 bytes count as
     # 5400² / 24,180,000 units of equal size.
     worth = 29_160_000 / 24_180_000
-    # The quantile of Student's t with one degree of freedom, the lowest number.
+    # The 95 % quantile of Student's t with one degree of freedom, which is the smallest number of degrees.
     margin = 6.3137515 * worth**0.5 * np.std(differences, ddof=1)
     assert [evidence.lower, evidence.upper] == pytest.approx([-0.2 - margin, -0.2 + margin])
 
@@ -96,27 +96,32 @@ def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
     units = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
     assert (units.are_runs, len(units.excess_nats), units.excess_nats.sum()) == (True, 200, 900)
     assert units.document_starts is not None
-    assert units.document_starts.tolist() == [0, 67, 134]  # The runs that begin at lines 301 and 603 are the next ones.
+    # The documents begin at lines 300 and 600, within runs that belong to the documents before. The next runs begin at
+    # lines 301 and 603.
+    assert units.document_starts.tolist() == [0, 67, 134]
     units = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
     assert (units.are_runs, len(units.excess_nats)) == (True, 7)
 
 
 def test_a_document_whose_units_agree_counts_as_one() -> None:
-    """The data is ten documents with four equal units each.
+    """A document counts as a single unit if all of its units have the same difference.
 
-    The mean of 10 values has twice the deviation of that of 40.
+    The data is ten documents with four equal units each. The mean of 10 values has twice the deviation of the mean of
+    40.
     """
     values = np.array([3, -3, 5, -5, 1, -1, 2, -2, 4, -4.0])
-    # There are 4 units in each document, and 10 documents, which have 9 degrees of freedom.
+    # The factor is the square root of 4 units per document times 10 documents / 9 degrees of freedom.
     expected = (4 * 10 / 9) ** 0.5
     assert document_widening(np.repeat(values, 4), np.arange(0, 40, 4)) == pytest.approx(expected)
-    assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0  # The values in each document cancel.
+    # The values in each document cancel, so nothing is widened.
+    assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0
     assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0  # A single document contains no information.
     assert document_widening(np.zeros(40), np.arange(0, 40, 4)) == 1.0
 
 
 def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
-    sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])  # Each unit has 1 byte.
+    # The 100 units have 1 byte each, and the standard deviation of the draws is 1.
+    sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])
     lower, upper = confidence_bounds(0.0, draws, sizes, 0.95)
     margin = 1.66039 * (100 / 99) ** 0.5  # The quantile of Student's t with 99 degrees of freedom.
     assert (lower, upper) == (pytest.approx(-margin, abs=1e-4), pytest.approx(margin, abs=1e-4))
@@ -128,7 +133,10 @@ def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
 
 @pytest.mark.parametrize("rare_loss", [0.0, 1.0])
 def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) -> None:
-    """The candidate is slightly better in most units and much worse in one of thirty, but equal on average."""
+    """Equal models seem to differ in at most 7 % of all cases, even if the losses of a few units are large.
+
+    The candidate is slightly better in most units and much worse in one of thirty, but equal on average.
+    """
     draw = np.random.default_rng(2)
     found = 0
     for trial in range(600):
@@ -138,7 +146,7 @@ def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) 
         totals = {"documents": 200, "lines": 200, "byte_count": 200, "difference": excess.mean()}
         totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
         found += evidence_from(totals, units, RegistryConfig(resamples=200, seed=trial)).upper < 0
-    assert found <= 0.07 * 600  # Without the correction, the rate would be 9 %.
+    assert found <= 0.07 * 600  # 5 % are promised. Without the correction for skewness, 9 % would seem to be better.
 
 
 def test_only_the_lines_asked_for_count(tmp_path: Path) -> None:
@@ -157,7 +165,7 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    evidence = evidence_of(losses)  # Without a difference, there is no correlation either.
+    evidence = evidence_of(losses)  # If the models do not differ, there is no correlation either.
     assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 
@@ -178,7 +186,7 @@ def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: in
 
 @pytest.mark.parametrize("units", [10, 30, 250])
 def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
-    """About 5 % of 600 candidates whose units differ only by chance seem to be better."""
+    """About 5 % of 600 candidates seem to be better if their units differ from the champion's only by chance."""
     draw = np.random.default_rng(0)
     found = 0
     for trial in range(600):
@@ -189,7 +197,10 @@ def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
 
 @pytest.mark.long
 def test_twenty_nights_give_no_more_false_alarms_than_promised() -> None:
-    """Each of 100 champions is compared with 20 equally good candidates on the same documents."""
+    """Over twenty nightly runs, no more champions are replaced by mistake than the confidence promises.
+
+    Each of 100 champions is compared with 20 equally good candidates on the same documents.
+    """
     draw = np.random.default_rng(1)
     sizes = draw.integers(50, 500, 250)
     replaced = naive = 0
@@ -207,14 +218,17 @@ def test_twenty_nights_give_no_more_false_alarms_than_promised() -> None:
 def test_a_small_but_steady_difference_is_seen() -> None:
     draw = np.random.default_rng(0)
     sizes = draw.integers(50, 500, 250)
-    # The difference is a fifth of the standard deviation between documents.
+    # The mean difference of -0.02 is a fifth of the standard deviation of 0.1 between documents.
     excess = draw.normal(-0.02, 0.1, 250) * sizes
     assert is_better(excess, sizes, 0.975, seed=0)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> None:
-    """The mean deviates sqrt((1 + c) / (1 - c)) times as much if neighbouring values have the correlation c."""
+    """Correlation of neighbours widens the bounds by the expected factor.
+
+    The mean deviates sqrt((1 + c) / (1 - c)) times as much if neighbouring values have the correlation c.
+    """
     draw = np.random.default_rng(0)
     found = []
     for _ in range(200):
@@ -222,7 +236,7 @@ def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> 
         for index in range(1, 200):
             series[index] += correlation * series[index - 1]
         found.append(correlation_widening(series - series.mean()))
-    # The factors are 1 and 1.73. With few lags, a part is not detected.
+    # The expected factors are 1 and 1.73. A part of the correlation is not detected, because few lags are used.
     expected = ((1 + correlation) / (1 - correlation)) ** 0.5
     assert 0.85 * expected <= np.mean(found) <= 1.1 * expected
     assert min(found) >= 1

@@ -1,4 +1,4 @@
-"""The comparison uses validation lines that neither model was trained or selected on, each of them once."""
+"""Two models are compared on validation lines that neither was trained or selected on, and on each line only once."""
 
 import hashlib
 from pathlib import Path
@@ -29,7 +29,7 @@ def sha256(text: str) -> str:
 
 
 def others(path: Path, *texts: str) -> Path:
-    """Write the digests of another model's training text in the form of an older version, and return the file."""
+    """Write the digests of another model's training text in the format of an older version, and return the file."""
     pq.write_table(pa.table({"sha256": pa.array(sorted(map(sha256, texts)), pa.string())}), path)
     return path
 
@@ -63,7 +63,8 @@ def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(
     assert {(one.document_id, other.document_id) for one, other in drawn} == {
         (one.document_id, other.document_id) for index, one in enumerate(whole) for other in whole[index + 1 :]
     }
-    without_one = [*none, others(tmp_path / "one.parquet", VALID[0])]  # The remaining documents are drawn again.
+    # One document is left out, so the sample is drawn from the remaining documents.
+    without_one = [*none, others(tmp_path / "one.parquet", VALID[0])]
     assert set(holdout_documents(stored_documents.dataset, without_one, 3, 1)) >= set(drawn[1]) - {whole[0]}
 
 
@@ -103,7 +104,10 @@ def test_lines_that_were_seen_are_blank_or_repeat_do_not_judge(tmp_path: Path) -
 
 
 def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
-    """Other line separators of Unicode are part of the text, so the numbers of lines agree with their losses."""
+    """Only a line feed ends a line. Other line separators of Unicode are part of the text.
+
+    Hence the numbers of lines agree with the numbers of their losses.
+    """
     first, second, third = (LINES[number] for number in JUDGING[:3])
     text = f"{first}\r\n{second}\x0b\x85\u2028\r{third}\n{third}"
     [document] = judging_lines(tmp_path, documents_of(tmp_path, text), np.zeros(0, np.uint64))
@@ -112,7 +116,7 @@ def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
 
 
 def test_text_that_repeats_itself_is_judged_by_its_documents(stored_documents: StoredDocuments, tmp_path: Path) -> None:
-    """No line that training has not seen is new to the other model, so whole documents are compared."""
+    """The models are compared on whole documents if all unseen lines also occur in the training text."""
     seen = [own(stored_documents, tmp_path)]
     documents = judging_documents(stored_documents.dataset, stored_documents.corpus_folder, seen, fewest_lines=0)
     texts = [text for text in (VALID[0], VALID[2], VALID[4]) if not chooses(line_digest(text.encode()))]

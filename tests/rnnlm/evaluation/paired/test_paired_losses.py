@@ -56,7 +56,7 @@ def test_each_judging_line_has_its_loss_within_its_document(
         for row, number in zip((row for row in rows if row["role"] == role), (0, 4), strict=True):
             line, tokenizer = VALID[number].strip(), contestant.tokenizer
             (loss,) = document_losses(contestant.model, tokenizer, [VALID[number]], cut)
-            tokens = len(tokenizer.encode(line)) + 1  # One token is <eos>.
+            tokens = len(tokenizer.encode(line)) + 1  # <eos> is one more token.
             assert row["nll_nats"] == pytest.approx(loss.nll_nats[:tokens].sum(), rel=1e-5)
             assert (row["tokens"], row["byte_count"]) == (tokens, len(line) + 1)
             assert row["digest"] == line_digest(line.encode())

@@ -1,4 +1,4 @@
-"""The file lists the documents and lines of training. If there are many, it lists those below a bound."""
+"""The file of seen text lists the documents and lines of training. If there are many, it lists those below a bound."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_of_much_text_what_is_below_a_bound_is_known_and_compared(
     estimate = write_seen_text(stored_documents.dataset, part)
     bound = bound_of(part)
     share = int(bound, 16) / 2**64
-    documents, lines = len(TRAIN) + len(VALID) + 1, 2  # One more document is from the test split.
+    documents, lines = len(TRAIN) + len(VALID) + 1, 2  # One document from the test split is added.
     assert share == pytest.approx(kept / (documents + lines))
     assert digests_of(part) == [digest for digest in digests_of(whole) if digest < bound]
     assert estimate == round(len(digests_of(part, lines=False)) / share)
@@ -78,7 +78,7 @@ def test_the_bound_of_an_ancestor_holds_for_its_descendants(
 def test_what_an_ancestor_has_seen_is_seen(stored_documents: StoredDocuments, tmp_path: Path) -> None:
     own, older, newer = (tmp_path / f"{name}.parquet" for name in ("own", "older", "newer"))
     write_seen_text(stored_documents.dataset, own)
-    full = text_fingerprint(b"another document")  # Files of rnnlm 0.3 and older have complete digests.
+    full = text_fingerprint(b"another document")  # Files of rnnlm 0.3 and older contain the whole digests of documents.
     pq.write_table(pa.table({"sha256": [full]}), older)
     write_seen_text(stored_documents.dataset, newer, ancestors=older)
     assert not lists_lines(newer)

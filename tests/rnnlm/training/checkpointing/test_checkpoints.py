@@ -1,4 +1,4 @@
-"""An incomplete or damaged checkpoint is not used. Damage or a full disk costs at most the newest checkpoint."""
+"""Incomplete and damaged checkpoints are not used. Damage or a full disk costs at most the newest checkpoint."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import configured
 from tests.rnnlm.training.trainer import Trainer
 
-UNREADABLE = Path("/proc/self/mem")  # On Linux, reading this file from the start fails with EIO.
+UNREADABLE = Path("/proc/self/mem")  # A file that cannot be read: on Linux, reading it from the start fails with EIO.
 
 
 def state(step: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_state_comes_back_bit_by_bit() -> None:
     assert torch.equal(back["a"][0], shared)
     assert torch.equal(back["a"][1]["b"], shared.t())
     assert (back["a"][1][7], back["none"], back["empty"].shape) == (0.1, None, (0,))
-    # A later step does not change a checkpoint that is kept.
+    # The tensor was copied, so a later step does not change a checkpoint.
     assert tensors["state.a.0"].data_ptr() != shared.data_ptr()
 
 
@@ -71,7 +71,7 @@ def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Check
 
 
 def flip_bit(path: Path, share: float) -> None:
-    """Flip a bit of the byte at this fraction of the file's length."""
+    """Flip a bit of the byte at a fraction `share` of the file's length."""
     data = bytearray(path.read_bytes())
     data[int(share * (len(data) - 1))] ^= 0x40
     path.write_bytes(data)
@@ -131,7 +131,7 @@ def test_without_a_good_checkpoint_training_starts_over_with_a_warning(
         (checkpoints.path(step) / STATE).write_text("{}")
     assert checkpoints.load_newest() is None
     assert "training starts over" in caplog.text
-    assert checkpoints.load_newest() is None  # There is no checkpoint, so there is nothing to warn of.
+    assert checkpoints.load_newest() is None  # If there is no checkpoint, there is nothing to warn of.
     assert caplog.text.count("training starts over") == 1
 
 
@@ -146,10 +146,11 @@ def test_a_partial_folder_of_a_killed_process_is_deleted(checkpoints: Checkpoint
 
 def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))  # The kernel refuses longer files.
+    # From now on the kernel refuses files of more than 256 bytes.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))
     try:
         assert not checkpoints.write(30, state(30))
-        assert not checkpoints.due  # After the failure, writing is not tried again at every step.
+        assert not checkpoints.due  # After a failure, writing is not due at every step.
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "step-00000030: cannot be written" in caplog.text
@@ -164,7 +165,7 @@ def test_training_completes_where_no_checkpoint_can_be_written(
     config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
-    # The root user may write to a read-only folder, but not into a file.
+    # A file is in the way, because a read-only folder would not keep the root user from writing.
     (folder / "checkpoints").write_text("in the way")
     assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)
@@ -174,16 +175,16 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     checkpoints = Checkpoints(tmp_path, 1, every_seconds=120.0)
-    assert checkpoints.due  # The first checkpoint is due at once, because its duration is unknown.
+    assert checkpoints.due  # The first checkpoint is due at once, because the time for writing one is unknown.
     checkpoints.cost_seconds = 0.25
     now += 24.9
     assert not checkpoints.due
     now += 0.2
-    assert checkpoints.due  # 0.25 s are 1 % of 25 s.
-    checkpoints.cost_seconds = 60.0  # This is the duration for a large model on a slow disk.
+    assert checkpoints.due  # Writing took 0.25 s, which is 1 % of the 25 s that have passed.
+    checkpoints.cost_seconds = 60.0  # Writing a large model to a slow disk may take this long.
     assert not checkpoints.due
     now += 95.0
-    assert checkpoints.due  # 120 s have passed since the last checkpoint.
+    assert checkpoints.due  # 120 s have passed, which is the largest time between two checkpoints.
 
 
 def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +194,9 @@ def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytes
 
 @pytest.mark.long
 def test_global_generators_in_a_process_without_other_threads(trainer: Trainer) -> None:
-    """In this process, threads of Prefect draw from Python's generator at any time."""
+    """Checkpoints restore the global generators, which is tested in a process without other threads.
+
+    In this process, threads of Prefect draw from Python's generator at any time.
+    """
     said = trainer.run_tests(Path(__file__).with_name("global_generator_checks.py"))
     assert re.search(r"^2 passed", said, re.MULTILINE), said

@@ -1,4 +1,4 @@
-"""No step is lost by a signal. It waits for a checkpoint, and is then delivered to its former handler."""
+"""A signal costs no step. It waits until a checkpoint is written, and is then delivered to its former handler."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 @contextmanager
 def handled(number: int, handler: Any) -> Iterator[None]:
-    """Set the signal's handler inside the context."""
+    """Install `handler` for the signal inside the context."""
     before = signal.signal(number, handler)
     try:
         yield
@@ -33,7 +33,7 @@ def handled(number: int, handler: Any) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
-    """Handle SIGINT as in a terminal. As a background job of a shell, these tests would ignore it."""
+    """Let Python handle SIGINT as in a terminal. In a background job of a shell, Python would ignore it."""
     with handled(signal.SIGINT, signal.default_int_handler):
         yield
 
@@ -53,7 +53,7 @@ def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
 
 
 def test_the_handler_of_another_program_gets_its_signal() -> None:
-    """A handler that another program has set is called, too. Like Prefect's, it raises an exception."""
+    """A handler that another program has installed is called, too. Like Prefect's handler, it raises an exception."""
 
     class TerminationSignal(BaseException):
         pass
@@ -82,7 +82,10 @@ def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> No
 
 
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
-    """A time limit repeats its alarm, possibly in the middle of a long step."""
+    """A repeated SIGALRM does not end a step before its checkpoint.
+
+    A time limit repeats its signal, possibly in the middle of a long step.
+    """
     done = []
     with (
         handled(signal.SIGALRM, lambda number, frame: done.append("stopped")),
@@ -129,7 +132,7 @@ def test_a_signal_to_a_real_process_loses_no_step(
 
 
 def trained_steps(folder: Path) -> int:
-    """Return the last step in history.jsonl, or 0 without the file."""
+    """Return the last step in history.jsonl, or 0 if the file does not exist."""
     try:
         lines = (folder / "history.jsonl").read_text().splitlines(keepends=True)
     except FileNotFoundError:

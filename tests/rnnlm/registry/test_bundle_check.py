@@ -41,7 +41,7 @@ READS_FOLDER = "import sys; sys.exit(sys.stdin.buffer.read().decode())"  # The e
 def test_a_process_that_was_started_early_makes_the_check(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the early process was killed in the meantime, another process makes the check."""
+    """Another process makes the check if the early one was killed in the meantime."""
     monkeypatch.setattr(bundle_check, "SCRIPT", READS_FOLDER)
     monkeypatch.setattr(bundle_check.CheckProcess, "waiting", None)
     bundle_check.CheckProcess.start_early()

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-# The largest cell. Without a limit, an unclosed quote would read the whole file into memory.
+# The largest cell in characters. Without a limit, an unclosed quote would read the whole file into memory.
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first delimiter is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}

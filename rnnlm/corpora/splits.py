@@ -259,7 +259,7 @@ def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None
 
 
 def text_fingerprint(data: bytes) -> str:
-    """Return the sha256 of the text's letters in hexadecimal. Cleaning a text does not change it."""
+    """Return the sha256 of the text's letters in hexadecimal. Cleaning a text does not change its fingerprint."""
     return hashlib.sha256(letters_of(data)).hexdigest()
 
 

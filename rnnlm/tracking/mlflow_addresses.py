@@ -47,7 +47,8 @@ def version_address(home: Home, name: str, version: int) -> str:
 def ui_address(home: Home) -> str:
     """Return the environment variable RNNLM_MLFLOW_UI_URL, or the address of the tracking server or of `mlflow ui`.
 
-    The address of `mlflow ui` has the host and port of MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` reads, too."""
+    The address of `mlflow ui` has the host and port of MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` reads, too.
+    """
     # The variable is needed if workers reach the server by a name that browsers cannot resolve.
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
         return address.rstrip("/")

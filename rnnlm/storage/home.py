@@ -132,7 +132,7 @@ PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below
 
 
 def expanded(path: str | Path) -> Path:
-    """Return the path with `~` and `~user` replaced by home directories.
+    """Return the path with `~` and `~user` replaced by the home directories of users.
 
     The name of an unknown user is left as it is.
     """

@@ -49,7 +49,7 @@ def ui_address(home: Home) -> str:
 
     The address of `mlflow ui` has the host and port of MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` reads, too.
     """
-    # The variable is needed if workers reach the server by a name that browsers cannot resolve.
+    # RNNLM_MLFLOW_UI_URL is needed if workers reach the server by a name that browsers cannot resolve.
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
         return address.rstrip("/")
     uri = tracking_uri(home)

@@ -151,14 +151,14 @@ def settle_mlflow() -> None:
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # These logs would repeat, as tracebacks, errors that a TrackingError reports.
+    # The logs of this module would repeat, as tracebacks, errors that a TrackingError reports.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 def prepare_store(home: Home) -> None:
-    """Create the home's SQLite store once, even with concurrent processes. Other stores are the task of their server.
+    """Create the SQLite store of the rnnlm home once, even with concurrent processes.
 
-    If the home has moved, the paths in MLflow's database are corrected.
+    A server creates its own store. If the rnnlm home has moved, the paths in MLflow's database are corrected.
     """
     settle_mlflow()
     if not is_embedded(home):

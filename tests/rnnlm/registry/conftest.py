@@ -40,7 +40,7 @@ def contest_stages(folder: Path) -> Contest:
 
 @pytest.fixture
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
-    """Return the contest in this test's home with an empty registry.
+    """Return the contest in the rnnlm home of this test, with an empty registry.
 
     The bundles of its models have been checked by decided_template.
     """

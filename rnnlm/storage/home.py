@@ -271,7 +271,7 @@ def partial_path(final: Path) -> Path:
 def partial_beginning(final: Path) -> str:
     """Return the beginning of the names of all partial writes of `final`.
 
-    If a name would be too long, it is replaced by a digest.
+    A digest replaces the name of `final` if the names would be too long.
     """
     name = final.name if len(os.fsencode(final.name)) <= LONGEST_FINAL_BYTES else digest_of(final.name)[:32]
     return f".{name}."

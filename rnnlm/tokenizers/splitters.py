@@ -42,7 +42,7 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
 
 
 def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
-    """Set how the tokenizer splits a text into words, as named by `splitting`."""
+    """Let the tokenizer split texts into words by the method that `splitting` names."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
         # Words that are spelled like special tokens are replaced by <unk>, so that text never becomes a special token.

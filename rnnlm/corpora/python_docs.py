@@ -42,7 +42,7 @@ PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
 # Python 3.14.
 NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
-LETTER_SHARE = 0.7  # At least this fraction of a sentence's words must consist of letters.
+LETTER_SHARE = 0.7  # A sentence is kept if at least this fraction of its words consists of letters.
 
 
 def python_docs_versions() -> dict[str, str]:

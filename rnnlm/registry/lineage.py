@@ -25,9 +25,8 @@ class VersionDetails(Record):
     # "champion" or "challenger", with the reason of the decision at registration. It is "" if nothing was decided.
     decision: str
     evidence: Evidence | None
-    corpus: dict[
-        str, str
-    ]  # The corpus. The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
+    # The corpus. The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
+    corpus: dict[str, str]
     tokenizer: dict[str, str]  # The tokenizer. The keys are kind, digest and vocabulary_size.
     dataset_id: str
     run_id: str

@@ -74,7 +74,7 @@ def cell_class(kind: Kind) -> Any:
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
         return getattr(import_module(f"{root}.models{module}"), name)
-    if root != "rnnlm":  # The package has another name if it is a copy in a bundle.
+    if root != "rnnlm":  # If this module is a copy in a bundle, its package has another name.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
         raise ImportError(f"the module of {kind.cell} has not been imported here")

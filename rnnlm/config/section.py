@@ -47,7 +47,7 @@ class Section(BaseModel):
 
     @classmethod
     def of(cls, parent: "Section") -> Self:
-        """Return the section of this class that is a field of `parent`."""
+        """Return the field of `parent` whose value is a section of this class."""
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":

@@ -18,11 +18,11 @@ class Entry:
     location: str  # An http(s) address, the name of a data set on the hub (hf:…), or INSTALLATION.
     licence: str
     format: str
-    splits: str  # The splits that the corpus has, or how they are made.
+    splits: str  # The splits that the corpus has, or how its splits are made.
     size: str
     advice: str = ""  # The settings that are recommended for this corpus.
     gutenberg: bool = False  # If true, Project Gutenberg's header and licence are removed.
-    # For a generated corpus, this returns everything that its text depends on.
+    # For a generated corpus, a function that returns everything that its text depends on.
     versions: Callable[[], dict[str, str]] | None = None
     # For a generated corpus, this writes a file or a folder of splits, and returns metadata about the text.
     write: Callable[[Path], dict[str, Any]] | None = None

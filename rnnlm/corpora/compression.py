@@ -188,7 +188,7 @@ class ConcatenatedStreams:
                 return bytes(found)
 
     def begin_next(self) -> bool:
-        """Begin the next stream. Return False if there is none."""
+        """Begin the next compressed stream. Return False if there is none."""
         data = self.decompressor.unused_data.lstrip(b"\0")
         while not data and (data := self.stream.read(READ_AT_ONCE)):
             data = data.lstrip(b"\0")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-# The largest cell. Without a limit, an unclosed quote would read the whole file into memory.
+# The largest cell in characters. Without a limit, an unclosed quote would read the whole file into memory.
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first delimiter is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
@@ -71,7 +71,7 @@ class Dialect(NamedTuple):
                 return cells
 
     def spelled(self, value: str) -> str:
-        """Return the text of a cell that has this value."""
+        """Return the text of a cell whose value is `value`."""
         if self.quoting == "none":
             return re.sub(rf"[\r\n{re.escape(self.delimiter)}]", " ", value)
         if not re.search(rf'[\r\n"\\{re.escape(self.delimiter)}]', value):
@@ -102,7 +102,7 @@ def cell_pattern(dialect: Dialect) -> re.Pattern[str]:
 
 
 def usual_dialect(kind: str) -> Dialect:
-    """Return the dialect of a file of this kind that contains no quote."""
+    """Return the dialect of a file of kind csv or tsv that contains no quote."""
     return Dialect("\t", "none") if kind == "tsv" else Dialect(",", "doubled")
 
 

@@ -29,7 +29,7 @@ from rnnlm.corpora.text_encoding import Decoding, EncodingError, encoding_errors
 from rnnlm.errors import CorpusError
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
-# These documents are zip files, but must not be opened as archives.
+# The suffixes of documents that are zip files, but must not be opened as archives.
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
 OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"

@@ -99,7 +99,7 @@ class Download:
                 if is_last:
                     return self.use_earlier(error)
                 self.wait(attempt, error)
-            except FetchError:  # There is no time left for another attempt.
+            except FetchError:  # The time for the download is over, so there is no further attempt.
                 kept.discard_unless_resumable(self.sha256)
                 raise
             except CorpusError:

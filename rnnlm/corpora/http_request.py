@@ -104,7 +104,7 @@ def redirect_target(location: str) -> str:
 
     Many servers send text that is not percent-encoded.
     """
-    sent = location.encode("latin-1")  # http.client decodes headers in this encoding.
+    sent = location.encode("latin-1")  # http.client decodes headers as Latin-1.
     try:
         return sent.decode("utf-8")
     except UnicodeDecodeError:

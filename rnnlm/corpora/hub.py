@@ -80,7 +80,7 @@ def write_hub(
         if others:
             what = "splits other than train, validation and test"
             logger.warning("%s: not read (%s): %s", source, what, shortened(others))
-        notes: dict[str, str] = {}  # For each split, the first note on how its texts were changed.
+        notes: dict[str, str] = {}  # For each split, the first note on how the texts of the split were changed.
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
         for name, role in roles.items():

@@ -43,7 +43,7 @@ class Inspection(Record):
 
     source: str
     files: int  # The number of files on disk.
-    source_bytes: int  # The size of these files in bytes.
+    source_bytes: int  # The size of the files on disk in bytes.
     texts: int  # The number of files and archive members with text.
     whole: bool  # False if only the first INSPECTED_BYTES of the text were read.
     kinds: dict[str, int]  # The number of texts of each kind: text, a kind of document, or a kind of table.

@@ -25,7 +25,7 @@ class LineBreaker:
         held = ""  # The unfinished line at the end of the last piece, while it is not too long.
         for piece in pieces:
             text = held + piece
-            # This test is much faster than the regular expression.
+            # Comparing the lengths of lines is much faster than the regular expression.
             if max(map(len, text.split("\n"))) > LINE_CHARACTERS:
                 text = LONG_LINE.sub(self.broken, text)
             end = text.rfind("\n") + 1

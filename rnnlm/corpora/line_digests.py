@@ -29,7 +29,7 @@ def line_digest(line: bytes) -> int:
     The digest is computed from the letters and digits of the line, in one case and one Unicode form. Hence white space,
     punctuation and Unicode normalization do not change it. A line without letters and digits is hashed as it is.
     """
-    if line.isascii():  # The result is the same as below, but computed many times faster.
+    if line.isascii():  # For ASCII, the digest is the same as below, but computed many times faster.
         kept = line.lower().translate(None, NO_ASCII_LETTER_OR_DIGIT)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", line.decode("utf-8", "replace")).casefold())

@@ -42,7 +42,7 @@ PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
 # Python 3.14.
 NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
-LETTER_SHARE = 0.7  # At least this fraction of a sentence's words must consist of letters.
+LETTER_SHARE = 0.7  # A sentence is kept if at least this fraction of its words consists of letters.
 
 
 def python_docs_versions() -> dict[str, str]:
@@ -75,7 +75,7 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None, name  # This holds because the library is a dependency of rnnlm.
+        assert found is not None, name  # The library is found, because it is a dependency of rnnlm.
         assert found.origin is not None, name
         yield name, source_files(Path(found.origin).parent)
 
@@ -90,7 +90,8 @@ def docstrings(path: Path) -> Iterator[str]:
     """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # Such a file is a template or in another encoding, and is skipped.
+    # A file that cannot be parsed is a template or in another encoding, and is skipped.
+    except (SyntaxError, ValueError):
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
         yield from (

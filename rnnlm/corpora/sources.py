@@ -216,7 +216,7 @@ def on_disk(source: str, format: str) -> OnDisk:
             return OnDisk(source, (path,), named=False)
         found = texts_below(source, path, format) if path.is_dir() else None
         exists = path.exists()
-    # Such a path is too long, contains a NUL, or is in a folder that may not be entered.
+    # The path is too long, contains a NUL, or is in a folder that may not be entered.
     except (OSError, ValueError) as error:
         raise unreadable(source, error) from error
     if found is None and exists:

@@ -14,7 +14,7 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
-SHARD_NUMBER = re.compile(r"\d+|of")  # The last words of a name such as train-00000-of-00003.
+SHARD_NUMBER = re.compile(r"\d+|of")  # The words that number the files of a split, such as train-00000-of-00003.
 SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),

@@ -259,7 +259,7 @@ def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None
 
 
 def text_fingerprint(data: bytes) -> str:
-    """Return the sha256 of the text's letters in hexadecimal. Cleaning a text does not change it."""
+    """Return the sha256 of the text's letters in hexadecimal. Cleaning a text does not change its fingerprint."""
     return hashlib.sha256(letters_of(data)).hexdigest()
 
 
@@ -268,7 +268,7 @@ def letters_of(data: bytes) -> bytes:
 
     Unicode normalisation, lower case, replaced digits and changed white space do not change the result.
     """
-    if data.isascii():  # The result is the same as below, but computed a hundred times faster.
+    if data.isascii():  # For ASCII, the result is the same as below, but computed a hundred times faster.
         letters = data.lower().translate(None, NO_ASCII_LETTER)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())

@@ -247,8 +247,7 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
         if is_text:
             values: list[Any] = cells.cast(kind).cast(pa.large_binary()).to_pylist()
             return [decoded(value, label, decoding) for value in values]
-        # Such values are converted to text by Arrow, because Python's dates have no nanoseconds and end with the year
-        # 9999.
+        # Arrow converts dates and times to text, because Python's dates have no nanoseconds and end with the year 9999.
         if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             values = cells.cast(kind).cast(pa.string()).to_pylist()
             return [None if value is None else Spelled(value) for value in values]

@@ -20,7 +20,7 @@ NEW_LINES_SHOWN = 5
 
 
 class Part(Record):
-    """The place of a file or archive member in the text of its role."""
+    """The place of a file or archive member in the stored text of its role."""
 
     label: str
     role: str  # The file's role, which is "text" or the name of a split.

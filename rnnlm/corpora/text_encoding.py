@@ -40,7 +40,7 @@ class EncodingError(CorpusError):
 
 
 def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -> CorpusError:
-    """Return one error for all files of a source that are not text in the encoding."""
+    """Return one error for all files of a source that are not text in the configured encoding."""
     if len(errors) == 1:
         return errors[0]
     names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)

@@ -32,7 +32,7 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
         if not (note and note["key"] == key):
             found = find_sample(corpus, maximum_documents)
             sample = None if found is None else found.model_dump()
-            # `rnnlm prune` finds the note by this digest.
+            # `rnnlm prune` finds this note by the digest of the corpus.
             note = {"key": key, "digest": corpus.digest, "sample": sample}
             home.make(path.parent)
             write_json(path, note)

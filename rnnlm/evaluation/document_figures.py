@@ -11,7 +11,7 @@ from rnnlm.models.devices import has_native_bfloat16
 def tail_dtype(device: torch.device) -> torch.dtype:
     """Return the precision of products with rare classes (see LogNormalizer).
 
-    It is bfloat16 if a CPU multiplies bfloat16 numbers in hardware.
+    It is bfloat16 on a CPU that multiplies bfloat16 numbers in hardware, otherwise float32.
     """
     return torch.bfloat16 if device.type == "cpu" and has_native_bfloat16() else torch.float32
 

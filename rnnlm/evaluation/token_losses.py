@@ -113,7 +113,7 @@ def network_nll_of_split(
 
 
 def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """Return all parts as one array, (predicted tokens,) float32."""
+    """Return the losses of all parts as one array, (predicted tokens,) float32."""
     return np.concatenate([np.zeros(0, np.float32), *parts])
 
 

@@ -118,7 +118,10 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return the digest of the letters, uint64, and the size in bytes, int64, of each non-blank line, (lines,) each."""
+    """Return a digest of the letters, uint64, and the number of bytes, int64, of each line that is not blank.
+
+    Both arrays have shape (lines,).
+    """
     keys, sizes = zip(*key_batches(home, dataset, split), strict=True)
     return np.concatenate(keys), np.concatenate(sizes)
 

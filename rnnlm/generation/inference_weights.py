@@ -69,7 +69,7 @@ class StackStepper:
         self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
 
     def keep_state(self, state: Tensor) -> None:
-        """Keep the state after a step, (rows and padding, L, S)."""
+        """Use `state`, (rows and padding, L, S), as the state before the next step."""
         self.state = state
 
     def current(self) -> Tensor:

@@ -57,7 +57,7 @@ class Stepper(Protocol):
         """Read one more token in each row. Return the logits (rows, V), which the next step may overwrite."""
 
     def keep(self, rows: list[int]) -> None:
-        """Keep only these rows, in this order."""
+        """Keep only the rows with the numbers `rows`, in this order."""
 
 
 class SteppableModel(Protocol):

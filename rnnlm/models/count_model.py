@@ -204,7 +204,7 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
                 raise ValueError(f"{FILE}: the lengths of its arrays are inconsistent")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
-            # This check is needed because np.add.reduceat in sums() gives a wrong sum for a context without words.
+            # Each context must have a word, because np.add.reduceat in sums() gives a wrong sum for an empty range.
             raise ValueError(f"{FILE}: a context has no words")
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
             raise ValueError(f"{FILE}: the counts do not fit the vocabulary")

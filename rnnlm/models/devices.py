@@ -16,7 +16,7 @@ from rnnlm.errors import DeviceError
 # The names that torch gives to the instructions for bfloat16 of x86, of x86 with matrix units, and of ARM.
 NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 T = TypeVar("T")
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # These values are defined in malloc.h.
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # The numbers of two options of mallopt(), which malloc.h defines.
 
 
 def choose_device(name: str) -> torch.device:

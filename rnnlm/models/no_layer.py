@@ -18,7 +18,7 @@ class NoLayer(Cell):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)
-        # This buffer shows on which device the model is.
+        # The device of this buffer is the device of the model.
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

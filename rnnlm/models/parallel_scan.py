@@ -30,8 +30,8 @@ def parallel_scan(keep: Tensor, add: Tensor, initial: Tensor) -> Tensor:
     """Return h_t = keep_t ⊙ h_(t-1) + add_t for all t, (b, t, H).
 
     `keep` and `add` have shape (b, t, H), and `initial`, (b, H), is h before the first step. The scan makes one pass
-    for each distance d = 1, 2, 4, …. After this pass, the values of `keep` and `add` at each step combine the last 2 d
-    steps.
+    for each distance d = 1, 2, 4, …. After the pass with distance d, the values of `keep` and
+    `add` at each step combine the last 2 d steps.
     """
     add = torch.cat([add[:, :1] + keep[:, :1] * initial[:, None], add[:, 1:]], dim=1)
     distance = 1

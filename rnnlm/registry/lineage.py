@@ -25,12 +25,13 @@ class VersionDetails(Record):
     # "champion" or "challenger", with the reason of the decision at registration. It is "" if nothing was decided.
     decision: str
     evidence: Evidence | None
-    corpus: dict[str, str]  # The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
-    tokenizer: dict[str, str]  # The keys are kind, digest and vocabulary_size.
+    # The corpus. The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
+    corpus: dict[str, str]
+    tokenizer: dict[str, str]  # The tokenizer. The keys are kind, digest and vocabulary_size.
     dataset_id: str
     run_id: str
     mlflow_run_id: str
-    code: dict[str, str]  # The keys are version and git_commit.
+    code: dict[str, str]  # The code that registered the version. The keys are version and git_commit.
     tags: dict[str, str]  # All tags of the version in MLflow.
     source: str  # The location where MLflow keeps the files.
     # The champion with which the version was compared, the champion with which that champion was compared, and so on.

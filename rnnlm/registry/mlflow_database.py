@@ -22,7 +22,10 @@ def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
 
 
 def local_model_names(home: Home) -> list[str]:
-    """Return NAME and NAME@ALIAS of all models for shell completion. The list is empty if the home has no registry."""
+    """Return NAME and NAME@ALIAS of all models for shell completion.
+
+    The list is empty if the rnnlm home has no registry.
+    """
     names: list[str] = []
     with contextlib.suppress(sqlite3.Error), open_read_only(home.mlflow_database) as connection:
         names += (name for (name,) in connection.execute("select name from registered_models order by name"))

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
-# These entries of the metadata become tags of the logged model, by which MLflow can rank models.
+# The entries of the metadata that become tags of the logged model, by which MLflow can rank models.
 MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")
 MODEL_VERSIONS = "mlflow.modelVersions"  # The tag in which MLflow stores the versions of a logged model.
 

@@ -173,6 +173,6 @@ def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, s
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    # These tags were written by rnnlm 0.3 or older.
+    # Remove tags of the same names that rnnlm 0.3 or older wrote.
     for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS.values()):
         client.delete_model_version_tag(name, version, tag)

@@ -42,7 +42,7 @@ class Item(Record):
     name: str
     bytes: int
     used: float  # The time of the last creation, change or use, in seconds since 1970.
-    path: Path | None = None  # It is None if the item is not on this disk.
+    path: Path | None = None  # The item's file or folder, or None if it is not on this disk.
     needs: tuple[Key, ...] = ()
     finished: bool = True  # False for a training run that can be resumed.
     group: str = ""  # The corpus of a dataset.

@@ -130,7 +130,7 @@ def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
     facts = {"corpus_source": redacted(source)}
     if "://" in source and (query := urlsplit(source).query):
         facts["corpus_source"] += f" ({digest_of(query)[:8]})"
-    # A registry that several homes share must not store paths relative to one of them.
+    # A registry that several rnnlm homes share must not store paths relative to one of them.
     if Path(source).is_absolute() and is_embedded(home):
         facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
     return facts

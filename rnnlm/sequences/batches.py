@@ -206,7 +206,7 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # Token id 0 is <pad>.
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # The id of <pad> is 0.
     inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [

@@ -42,7 +42,7 @@ class ResidentText:
         places = torch.where(steps <= count, first + steps, 0)
         inputs, targets = shifted(self.token_ids[places])
         predicts = steps[:width] < count
-        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # Token id 0 is <pad>.
+        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # The id of <pad> is 0.
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:

@@ -37,7 +37,7 @@ class TokenRows:
         return int(self.offsets[-1]) - len(self)
 
     def take(self, rows: np.ndarray) -> "TokenRows":
-        """Return the rows with these numbers in this order."""
+        """Return the rows with the numbers `rows`, in this order."""
         return cut_rows(self.token_ids, self.offsets[rows], self.lengths[rows])
 
     def read(self, first: int, last: int) -> "TokenRows":

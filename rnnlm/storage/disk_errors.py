@@ -19,8 +19,8 @@ TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # After th
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_TEXTS = (  # Texts by which errors without an errno are recognised as a full disk.
-    "No space left on device",  # This text is used by DuckDB, Arrow and safetensors.
-    "database or disk is full",  # This text is used by SQLite.
+    "No space left on device",  # The text in errors of DuckDB, Arrow and safetensors.
+    "database or disk is full",  # The text in errors of SQLite.
 )
 # The names and texts of out-of-memory errors in Python, Arrow, DuckDB, torch and the loader of shared libraries.
 NO_MEMORY_TEXTS = (
@@ -118,7 +118,8 @@ def refuse_damaged_database(path: Path) -> None:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.Error as error:
-        if damage := damage_of_database(error):  # There is no text if, for instance, the database is only busy.
+        # The description of the damage is "" if, for instance, the database is only busy.
+        if damage := damage_of_database(error):
             raise HomeError(f"{path}: is damaged ({damage[:100]}).\n{RESTORE}") from error
 
 

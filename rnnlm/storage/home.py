@@ -132,7 +132,7 @@ PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below
 
 
 def expanded(path: str | Path) -> Path:
-    """Return the path with `~` and `~user` replaced by home directories.
+    """Return the path with `~` and `~user` replaced by the home directories of users.
 
     The name of an unknown user is left as it is.
     """
@@ -271,7 +271,7 @@ def partial_path(final: Path) -> Path:
 def partial_beginning(final: Path) -> str:
     """Return the beginning of the names of all partial writes of `final`.
 
-    If a name would be too long, it is replaced by a digest.
+    A digest replaces the name of `final` if the names would be too long.
     """
     name = final.name if len(os.fsencode(final.name)) <= LONGEST_FINAL_BYTES else digest_of(final.name)[:32]
     return f".{name}."

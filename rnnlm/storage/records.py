@@ -165,7 +165,8 @@ class RunRecord(StageRecord):
     counting_seconds: float | None = None
     # The model from which training started, or None if the initial weights were random.
     started_from: StartedFrom | None = None
-    process_changes: tuple[ProcessChange, ...] = ()  # The changes in the order of their steps.
+    # The changes of the number of processes, in the order of their steps.
+    process_changes: tuple[ProcessChange, ...] = ()
     members: tuple[EnsembleMember, ...] = ()  # The members of an ensemble. The tuple is empty for a single network.
 
     @property

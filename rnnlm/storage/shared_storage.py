@@ -77,7 +77,7 @@ class Storage:
         return True
 
     def store(self, name: str, folder: Path) -> None:
-        """Copy a complete local folder to the storage.
+        """Copy a complete local folder to the shared storage.
 
         The files may be links that the user created, for instance to a larger disk.
         """
@@ -87,14 +87,14 @@ class Storage:
         logger.info("%s: copied to %s", name, self.address)
 
     def store_file(self, name: str, path: Path) -> None:
-        """Copy one local file to the storage."""
+        """Copy one local file to the shared storage."""
         target = f"{self.root}/{name}"
         with self.errors_explained():
             self.files.create_dir(target.rpartition("/")[0], recursive=True)
             self.copy(target, path, to_storage=True)
 
     def forget(self, name: str) -> None:
-        """Remove a folder's marker from the storage, so that the folder is written again."""
+        """Remove a folder's marker from the shared storage, so that the folder is written again."""
         # Another machine may already have removed the marker.
         with self.errors_explained(), suppress(FileNotFoundError):
             self.files.delete_file(f"{self.root}/{name}/{COMPLETE}")

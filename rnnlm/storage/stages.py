@@ -261,7 +261,8 @@ def stamp_of(file: Path) -> list[int]:
 def is_settled(stamp: list[int], began: int) -> bool:
     """Return False if a file was changed less than two seconds before its hashing began.
 
-    The stamp of such a file must not be recorded, because a change just after the hashing might not change it.
+    The stamp of such a file must not be recorded, because a change just after the hashing might not change
+    the stamp.
     """
     return max(stamp[1:]) < began - SETTLED_NANOSECONDS
 

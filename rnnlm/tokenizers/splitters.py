@@ -42,11 +42,11 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
 
 
 def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
-    """Set how the tokenizer splits a text into words, as named by `splitting`."""
+    """Let the tokenizer split texts into words by the method that `splitting` names."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
-        # These spellings are replaced, so that text never becomes a special token. The normalizer that replaces them is
-        # saved in tokenizer.json.
+        # Words that are spelled like special tokens are replaced by <unk>, so that text never becomes a special token.
+        # The normalizer that replaces them is saved in tokenizer.json.
         never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
         spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
         tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")

@@ -213,7 +213,7 @@ class TextTokenizer:
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """Yield each unexpected gap between tokens, and whether it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # This is the case for most lines.
+            return  # Most lines have no unexpected gap.
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):

@@ -26,8 +26,8 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = read_json(folder / TRACKING) or {}
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # No other home uses this store. If a run has no folder, the store came from a backup, or the folder was
-            # removed.
+            # Only this rnnlm home uses this store. If a run has no folder, the store came from a backup or the folder
+            # was removed.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")

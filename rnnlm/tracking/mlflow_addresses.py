@@ -47,9 +47,9 @@ def version_address(home: Home, name: str, version: int) -> str:
 def ui_address(home: Home) -> str:
     """Return the environment variable RNNLM_MLFLOW_UI_URL, or the address of the tracking server or of `mlflow ui`.
 
-    `mlflow ui` itself reads its host and port from the same environment variables as this function.
+    The address of `mlflow ui` has the host and port of MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` reads, too.
     """
-    # The variable is needed if workers reach the server by a name that browsers cannot resolve.
+    # RNNLM_MLFLOW_UI_URL is needed if workers reach the server by a name that browsers cannot resolve.
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
         return address.rstrip("/")
     uri = tracking_uri(home)

@@ -47,7 +47,7 @@ class RunOrigin:
     """The flow run that started a training. The library itself does not know which orchestrator is used."""
 
     name: str  # The name that the orchestrator shows.
-    url: str | None = None  # The address of its page, or None if there is no permanent one.
+    url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
     deployment: str = ""  # The name of the deployment, or "" if a person started the run by a command.
 
 

@@ -1,4 +1,4 @@
-"""The weights of the validation with the lowest perplexity so far."""
+"""A copy of the weights at the validation with the lowest perplexity so far."""
 
 import math
 

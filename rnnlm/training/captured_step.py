@@ -125,7 +125,7 @@ class CapturedUpdater(Updater):
         extra = rounded_width(inputs.shape[1]) - inputs.shape[1] if self.widths_vary else 0
         if extra:
             columns = (0, 0) * (targets.dim() - 2)
-            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # Token id 0 is <pad>.
+            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # The id of <pad> is 0.
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:

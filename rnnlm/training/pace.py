@@ -36,7 +36,7 @@ def most_epochs(count: ParameterCount, text_tokens: int) -> float:
 
 @dataclass
 class Pace:
-    """A timer of the first training steps, which then plans the number of steps a second time."""
+    """An object that times the first training steps, and then plans the number of steps a second time."""
 
     seconds: float  # The seconds for all steps, without validations and checkpoints.
     planned_steps: int

@@ -43,7 +43,7 @@ def random_states() -> dict[str, Any]:
     return {
         "python": random.getstate(),
         "numpy": [kind, key.tolist(), *rest],  # type: ignore[union-attr]
-        "torch": torch.get_rng_state(),  # This tensor has the type uint8.
+        "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
 

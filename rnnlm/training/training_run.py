@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rnnlm.config import PipelineConfig
 
 logger = logging.getLogger(__name__)
-# These files are not part of the marker COMPLETE, because they are temporary or may change after it is written.
+# Files that are not part of the marker COMPLETE, because they are temporary or may change after it is written.
 UNMARKED = (
     CHECKPOINTS,
     PROCESSES,

@@ -31,7 +31,7 @@ class NgramResult(Record):
     # False if the scores of all words sum to more than 1. The exponential of the mean loss is then not a perplexity.
     normalised: bool
     test_perplexity: float
-    # It is None for the back-off model of the textbook, which has no validation part.
+    # The validation perplexity. It is None for the back-off model of the textbook, which has no validation part.
     validation_perplexity: float | None
     tokens: int  # The number of predicted tokens in the test split.
     unknown_rate: float  # The fraction of the test tokens that are not in the vocabulary, or not in the training part.

@@ -23,7 +23,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
-BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The tokens of the textbook's model, in lower-cased text.
+BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The tokens in lower-cased text, as the textbook defines them.
 TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning of the text, that are the training part.
 CONTEXT = 4  # The number of words before each word that are stored, in the columns c1 to c4.
 POSITIONS_AT_ONCE = 1_000_000

@@ -200,8 +200,9 @@ def confidence_bounds(
 ) -> tuple[float, float]:
     """Return a one-sided lower and a one-sided upper bound of the difference, based on its standard error.
 
-    The standard error is that of the resampled differences, multiplied by a quantile of Student's t distribution. The
-    resamples themselves contain little information about probabilities as small as one in 10,000. With few units their
+    The standard error is the standard deviation of the resampled differences, and is multiplied by a quantile of
+    Student's t distribution. The resamples themselves contain little information about probabilities as small as one in
+    10,000. With few units their
     variance is uncertain, and slightly too small.
 
     Args:

@@ -17,7 +17,7 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import literal
 
-# The size of the texts that are scored together. Each of their tokens needs memory for its loss under each model.
+# The number of bytes of text that are scored together. Each token needs memory for its loss under each model.
 TEXT_BYTES_AT_ONCE = 1 << 20
 
 

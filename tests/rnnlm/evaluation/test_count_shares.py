@@ -85,7 +85,7 @@ def test_the_fitted_mixture_beats_its_parts_on_validation(
 
 def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     found = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test")))
-    # The n-gram model is not scored on the training split, because it was trained on it.
+    # The n-gram model is not scored on the split on which it was trained.
     assert found.scores["train"].counts is None
     test = found.scores["test"]
     assert test.counts is not None

@@ -34,10 +34,10 @@ def test_a_row_becomes_softmax_minus_targets(shape: tuple[int, int, int], scale:
     rows, classes, count = shape
     generator = torch.Generator().manual_seed(0)
     logits = (scale * torch.randn(rows, classes, generator=generator)).to(precision)
-    logits[:, [0, 2]] = float("-inf")  # These classes are never predicted.
+    logits[:, [0, 2]] = float("-inf")  # Classes 0 and 2, <pad> and <bos>, are never predicted.
     targets = torch.randint(3, classes, (rows, count), generator=generator)
     targets[0] = targets[0, 0]  # All targets of this row are the same.
-    targets[-1] = 0 if rows > 1 else targets[-1]  # This row is padding.
+    targets[-1] = 0 if rows > 1 else targets[-1]  # The last row is padding.
     nll, gradient = expected_of(logits.float(), targets, TEXT_SHARE)
     found, found_nll = logits.to(LOSS_DEVICE, copy=True), torch.empty(rows, device=LOSS_DEVICE)
     subtract_targets(found, targets.to(LOSS_DEVICE), found_nll, TEXT_SHARE)

@@ -40,7 +40,7 @@ def contest_stages(folder: Path) -> Contest:
 
 @pytest.fixture
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
-    """Return the contest in this test's home with an empty registry.
+    """Return the contest in the rnnlm home of this test, with an empty registry.
 
     The bundles of its models have been checked by decided_template.
     """
@@ -73,7 +73,7 @@ def decided_template(
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest) -> Iterator[Contest]:
-    """Yield the decided contest for the tests of a file, which only read it."""
+    """Yield the decided contest for all tests of a file, which must not change it."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
         copy_home(decided_template.home, home)
         yield contest_in(home, decided_template, copied=True)

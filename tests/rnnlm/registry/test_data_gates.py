@@ -91,7 +91,7 @@ def test_near_copies_in_held_out_text_are_told_before_training(
 ) -> None:
     """Held-out text that differs from the training text only in single lines is reported before training.
 
-    No two documents of the three splits are equal.
+    No two documents of the three splits are equal, so comparing documents would not be enough.
     """
     folder = tmp_path / "licences"
     folder.mkdir()

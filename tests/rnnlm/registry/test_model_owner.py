@@ -61,7 +61,7 @@ def test_of_two_folders_of_one_name_the_first_keeps_the_model(
     [message] = caplog.messages
     assert f"{TICKETS} is the model of {tmp_path / 'a' / 'tickets'}; the model of this text is {other}" in message
     assert f"--set registry.model_name={TICKETS}" in message
-    for _ in range(2):  # The name is the same in every later run.
+    for _ in range(2):  # The name is the same in the first run and in every later run.
         assert register_night(tracked_home, first, "grown") == TICKETS
         assert register_night(tracked_home, second, "grown too") == other
 

@@ -16,7 +16,8 @@ def events_of(registered: RegisteredVersion) -> list[NightEvent]:
 
 @pytest.mark.long
 def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> None:
-    assert events_of(contest.register("poor")) == []  # The first champion replaces nothing, so there is no event.
+    # The first champion replaces no other version, so there is no event.
+    assert events_of(contest.register("poor")) == []
 
     good = contest.register("good")
     [replaced] = events_of(good)

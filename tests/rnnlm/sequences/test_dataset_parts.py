@@ -139,7 +139,7 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
     assert counted == [(dataset.sequence_counts["train"],)]
     assert len(StoredSplit(dataset, "train").read(0, 10)) == 10
     monkeypatch.chdir(moved)
-    # docs/reference/home.md describes this way of opening the file.
+    # docs/reference/home.md describes this way of opening a dataset.
     with duckdb.connect("sequences.duckdb", read_only=True) as connection:
         counted = connection.execute("select count(*) from shifted_sequences where split = 'train'").fetchall()
     assert counted == [(dataset.sequence_counts["train"],)]

@@ -147,7 +147,7 @@ def test_what_is_replaced_stays_until_its_replacement_is_there(home: Home) -> No
         "module.write_once(home, home.corpora / 'one', lambda p: None, force=True)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == -9
-    assert not final.exists()  # The folder has this state if a process was killed between the two renames.
+    assert not final.exists()  # After a kill between the two renames, the folder does not exist.
     assert write_once(home, final, lambda partial: pytest.fail("built although the old one is whole")) is True
     assert [path.name for path in home.corpora.iterdir()] == ["one"]
 

@@ -62,7 +62,8 @@ def test_what_python_compiles_beside_our_modules_is_not_ours(tmp_path: Path) -> 
     assert set(read_marker(tmp_path)) == {"code/c.py", "b.py"}
     assert set(json.loads((tmp_path / COMPLETE).read_text())) == {"code/c.py", "b.py"}
     older = {name: file_digest(tmp_path / name) for name in ("code/c.py", "b.py", *COMPILED)}
-    (tmp_path / COMPLETE).write_text(json.dumps(older))  # rnnlm 0.3 wrote markers in this format.
+    # rnnlm 0.3 wrote markers in this format, which also list compiled modules.
+    (tmp_path / COMPLETE).write_text(json.dumps(older))
     (tmp_path / COMPILED[0]).write_text("compiled again after a restore")
     (tmp_path / COMPILED[1]).unlink()
     assert find_damage(tmp_path) is None

@@ -1,6 +1,6 @@
 """MLflow runs of killed trainings do not remain RUNNING.
 
-MLflow runs of trainings that are still running, and of other homes, are not changed.
+MLflow runs of trainings that are still running, and of other rnnlm homes, are not changed.
 """
 
 import shutil
@@ -44,7 +44,7 @@ def test_a_run_whose_folder_is_gone_is_killed(
 ) -> None:
     """An MLflow run whose folder no longer exists ends as KILLED.
 
-    A backup does not contain unfinished runs, so a restored home has them only in its database.
+    A backup does not contain unfinished runs, so a restored rnnlm home has them only in its database.
     """
     run = begun(tracked_home, toy_config, toy_dataset)
     shutil.rmtree(tracked_home.runs / RUN_ID)

@@ -1,4 +1,4 @@
-"""Training for a number of minutes takes this long, even if the machine's speed has changed since it was measured."""
+"""Training takes the requested minutes, even if the machine's speed has changed since it was measured."""
 
 from collections.abc import Iterator
 from itertools import islice

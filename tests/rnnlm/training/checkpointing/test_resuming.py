@@ -65,7 +65,7 @@ def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
     begun: set[str] = set()
     while alive(child) and len(begun) <= after:
         begun |= {path.name for path in checkpoints.glob(".*.partial")}
-        time.sleep(0.0005)  # Writing a checkpoint takes about 10 ms.
+        time.sleep(0.0005)  # The pause is short compared with the 10 ms of writing a checkpoint.
     os.kill(child, signal.SIGKILL)
 
 

@@ -1,7 +1,6 @@
 """Batches of tensors: shuffled and padded rows (sentence mode), or windows over the lanes of a stream (stream mode).
 
-All random orders are drawn from NumPy's Philox, a counter-based generator (Salmon et al. 2011), so they are the same on
-every machine.
+Random orders are drawn from Philox, a counter-based generator (Salmon et al. 2011), so all machines draw the same.
 """
 
 from collections.abc import Iterator

@@ -18,9 +18,8 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
-# The version of each stage, which is part of the key of the stage's output. It must be increased when the same input
-# gives another output, so that existing output is created again. The versions of libraries on which a stage depends are
-# another part of the key.
+# The version of each stage is part of the key of its output. It must be increased when the same input gives another
+# output, so that existing output is created again. The key also contains the versions of libraries.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -128,20 +127,14 @@ def remove_pieces(pieces: Path | None) -> None:
 
 
 def copy_to_storage(final: Path) -> None:
-    """Copy a finished folder of the rnnlm home to the shared storage, unless it is already there.
-
-    Without a shared storage, nothing happens.
-    """
+    """Copy a finished folder of the rnnlm home to the shared storage, if there is a storage without this folder."""
     storage, place = find_storage(), place_in_storage(final)
     if storage and place and not storage.holds(place):
         storage.store(place, final)
 
 
 def fetch_folder(final: Path) -> None:
-    """Copy the folder `final` from the shared storage, if the rnnlm home does not contain it.
-
-    The caller must hold the lock of the folder.
-    """
+    """Copy the folder `final` from the shared storage if the home lacks it. The caller must hold the folder's lock."""
     move_back(final)
     if final.exists():
         return
@@ -155,10 +148,7 @@ def fetch_folder(final: Path) -> None:
 
 
 def copy_from_storage(final: Path, partial: Path) -> bool:
-    """Copy the folder `final` of an rnnlm home from the shared storage to `partial`, an empty folder.
-
-    Return False if it is not stored.
-    """
+    """Copy the folder `final` from the shared storage to the empty folder `partial`. Return False if it is not stored."""
     storage, place = find_storage(), place_in_storage(final)
     if not (storage and place and storage.fetch(place, partial)):
         return False
@@ -269,8 +259,7 @@ def is_settled(stamp: list[int], began: int) -> bool:
 
 def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
     """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip these files."""
-    # If the rnnlm home is not writable, nothing is recorded, and all files are hashed each time.
-    with suppress(OSError, HomeError):
+    with suppress(OSError, HomeError):  # If the rnnlm home is not writable, all files are hashed each time.
         home.make(home.verified)
         write_json(verified_path(home, folder), verified)
 
@@ -293,10 +282,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def move_aside(final: Path) -> None:
-    """Rename `final`, if it exists, to make room for its replacement.
-
-    Until the replacement exists, move_back can undo the renaming.
-    """
+    """Rename `final`, if it exists, to make room for its replacement. Until then, move_back can undo the renaming."""
     if final.exists():
         final.replace(replaced_path(final))
 

@@ -43,7 +43,7 @@ class TrainingLoop:
 
     Args:
         model: The network, already on its device.
-        feed: A function that is called with n and returns an iterable of the batches from number n on, over all epochs.
+        feed: A function that returns an iterable of the batches from a given number on, over all epochs.
         validate: A function of the step that returns the validation perplexity.
         record: A function that is called with each measurement.
         total_steps: The number of steps in all epochs.
@@ -82,8 +82,7 @@ class TrainingLoop:
             parallel, self.optimizer, config.optimizer.clip_norm, self.process_group, self.mean_tokens, self.widths_vary
         )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
-        # The number of steps from one measurement to the next.
-        self.measure_every = max(1, self.total_steps // MEASUREMENTS)
+        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # Steps from one measurement to the next.
         # A checkpoint contains the following state, besides that of the model, optimizer and schedule. A checkpoint at
         # `step` is written before the validation at this step.
         self.step = 0  # The number of optimizer steps so far, one for each batch of the feed, over all epochs.
@@ -121,8 +120,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # A resumed run continues at this point. It must validate again if it was interrupted during the
-                # validation.
+                # Validate before a step, because a run that was interrupted during the validation resumes here.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:
@@ -173,10 +171,7 @@ class TrainingLoop:
             self.plan_again(self.pace, seconds, progress)
 
     def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
-        """Change the number of steps if the steps are faster or slower than expected.
-
-        All ranks use the plan of rank 0.
-        """
+        """Change the number of steps if they are faster or slower than expected. All ranks use the plan of rank 0."""
         steps = pace.plan(self.step, self.updater.recorded_shapes, seconds) if self.process_group.is_main else 0
         if not (steps := self.process_group.max(steps)):
             return
@@ -195,10 +190,7 @@ class TrainingLoop:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate.
-
-        Because of the checkpoint, a signal may interrupt the validation at any time.
-        """
+        """Write a checkpoint, so that a signal may interrupt the validation at any time. Then validate."""
         self.save_checkpoint()
         with self.speed.paused(), self.averaging.applied(self.model) if self.averaging else nullcontext():
             with self.interruption.deferred(False), preserve_random_states():
@@ -288,8 +280,7 @@ class TrainingLoop:
         """Restore the whole state, including the states of the global random generators."""
         self.step, self.tokens, self.rollbacks = state["step"], state["tokens"], state["rollbacks"]
         self.best.perplexity, self.best.weights = state["best_perplexity"], state["best_weights"]
-        # Batch.share distributes rows in the same way.
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # Batch.share does the same.
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)
         self.model.load_state_dict(state["model"])
@@ -299,8 +290,7 @@ class TrainingLoop:
             self.pace = None
             if planned != self.total_steps:
                 self.set_length(planned)
-        # The loaded value may be older than the second plan of the length.
-        self.schedule.factor.total_steps = self.total_steps
+        self.schedule.factor.total_steps = self.total_steps  # The loaded value may be older than the second plan.
         if self.averaging is not None:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])

@@ -148,7 +148,7 @@ def fetch_folder(final: Path) -> None:
 
 
 def copy_from_storage(final: Path, partial: Path) -> bool:
-    """Copy the folder `final` from the shared storage to the empty folder `partial`. Return False if it is not stored."""
+    """Copy the folder `final` from the shared storage to the empty folder `partial`. Return False if it is missing."""
     storage, place = find_storage(), place_in_storage(final)
     if not (storage and place and storage.fetch(place, partial)):
         return False

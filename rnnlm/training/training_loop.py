@@ -288,7 +288,7 @@ class TrainingLoop:
         """Restore the whole state, including the states of the global random generators."""
         self.step, self.tokens, self.rollbacks = state["step"], state["tokens"], state["rollbacks"]
         self.best.perplexity, self.best.weights = state["best_perplexity"], state["best_weights"]
-        # Batch.share distributes rows in the same way.
+        # Batch.share gives this rank the same rows.
         own_rows = slice(self.process_group.rank, None, self.process_group.size)
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)

@@ -173,7 +173,7 @@ def delete_unfinished_models(home: Home) -> int:
     with best_effort("the end of killed registrations"), reaching_mlflow(home) as client:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for name in sorted({str(model.name) for model in unfinished(client, experiments)}):
-            with registry_lock(home, name):  # A registration holds the lock while its model is Pending.
+            with registry_lock(home, name):  # A running registration holds this lock while its model is Pending.
                 deleted += delete_unfinished(client, experiments, name)
     return deleted
 

@@ -31,7 +31,9 @@ class Page:
     pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
     # Other files by name, which are only listed on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
-    stage: StageRecord | None = None  # The stage of which the Markdown shows the time, or that it was skipped.
+    stage: StageRecord | None = (
+        None  # The stage whose time the Markdown shows. For a skipped stage, it says so instead.
+    )
 
     def text(self) -> str:
         """Return the report for the terminal. Pictures are listed by their paths."""

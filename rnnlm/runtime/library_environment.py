@@ -6,7 +6,7 @@ Values that the user has set take precedence over these values.
 import os
 
 QUIET_LIBRARIES = {
-    "DO_NOT_TRACK": "true",  # MLflow accepts only "true"; Prefect accepts it, too.
+    "DO_NOT_TRACK": "true",  # MLflow accepts only the value "true", which Prefect accepts, too.
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",

@@ -14,7 +14,7 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 
 ROWS_READ = 8_192  # The number of sentences, from the beginning of the split, that are considered.
-LONGEST_QUARTER = 4  # Only the longest sentences are used, which are at most one in this many.
+LONGEST_QUARTER = 4  # At most one sentence in this many is used. The longest ones are chosen.
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ LONGEST_PART_BYTES = 255  # The largest number of bytes of a name in a path, whi
 
 
 class UnsafeNameError(HomeError):
-    """An error for a name in a file that is not a path inside its folder."""
+    """An error for a name that was read from a file and does not lead to a path inside the expected folder."""
 
 
 def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:

@@ -14,7 +14,12 @@ from rnnlm.errors import HomeError, RnnlmError
 
 # A missing file counts as damage, not as a read error.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # After these errors another attempt may succeed.
+TRANSIENT = (
+    errno.EIO,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.EAGAIN,
+)  # The numbers of errors after which another attempt may succeed.
 # The largest number of attempts, and the pause after the first one. The pause doubles with each attempt.
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -156,7 +161,7 @@ def is_of_storage(text: str) -> bool:
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, and the errors that led to it."""
+    """Yield the error, and all errors that caused it."""
     cause: BaseException | None = error
     seen: set[int] = set()  # The ids of the errors that were yielded, because an error may be its own cause.
     while cause is not None and id(cause) not in seen:

@@ -146,7 +146,7 @@ class EnsembleMember(Record):
     run_id: str
     shape: str  # A description of the network, such as `Elman network, 1 × 400, tanh`.
     share: float
-    validation_perplexity: float  # The perplexity of this network alone.
+    validation_perplexity: float  # The validation perplexity of this member alone.
     test_perplexity: float
 
 

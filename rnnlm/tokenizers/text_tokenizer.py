@@ -41,7 +41,7 @@ ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[
 # The full pattern never joins two non-spaces that a space separates. Hence the pieces of this simpler pattern, which
 # fits any other line, can be encoded one by one, too.
 SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
-BYTE_SPACE = "Ġ"  # Tokenizers over bytes spell the space as this character.
+BYTE_SPACE = "Ġ"  # The character by which tokenizers over bytes spell the space.
 # The largest number of remembered pieces and of characters in each, which need at most 20 MB.
 REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # Half of a surrogate pair, which UTF-8 cannot encode.

@@ -59,7 +59,7 @@ def list_runs(home: Home) -> list[RunOverview]:
 
 
 def overview(folder: Path) -> RunOverview:
-    """Return a run's overview, read from its folder."""
+    """Return the overview of the run in `folder`."""
     measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]

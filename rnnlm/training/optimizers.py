@@ -71,7 +71,7 @@ class LazyAdamW(AdamW):
             return
         for group in self.param_groups:
             whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
-            # The fused kernel updates all these parameters at once.
+            # The fused kernel updates all parameters that are updated as a whole at once.
             apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])
             for parameter in group["params"]:
                 if parameter.grad is not None and self.is_lazy(parameter):

@@ -65,7 +65,9 @@ UNMARKED = (
 # A function of the run's id that returns the tracker's context.
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
-Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # A launcher returns None if this process should train.
+Launcher = Callable[
+    [TrainingConfig], TrainElsewhere | None
+]  # A function that returns None if this process should train.
 
 
 @stage("training")

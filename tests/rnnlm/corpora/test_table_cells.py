@@ -17,9 +17,8 @@ from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.test_file_formats import refused, stored, write
 
 DAY = datetime.date(2024, 1, 2)
-ARROW: dict[
-    str, tuple[pa.Array, str | None]
-] = {  # For each type: values, and the text of the first value. None means that the values are text already.
+# For each type: values, and the text of the first value. None means that the values are text already.
+ARROW: dict[str, tuple[pa.Array, str | None]] = {
     "string": (pa.array(["Zürich", None]), None),
     "large string": (pa.array(["Zürich", None], pa.large_string()), None),
     "string view": (pa.array(["Zürich", None], pa.string_view()), None),

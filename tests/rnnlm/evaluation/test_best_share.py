@@ -17,7 +17,7 @@ DRAW = np.random.Generator(np.random.Philox(0))
         ([0.5, 0.1], [0.0, 0.9], 1.0, [0.0, 0.9]),
         # The first model gives the token 0.5 and the second model 0, so with the weight 0.2 the mixture gives 0.4.
         ([0.5], [0.0], 0.2, [0.4]),
-        # Each token has its own weight.
+        # The tokens have the weights 0, 1 and 0.5.
         ([0.5, 0.5, 0.5], [0.9, 0.9, 0.1], np.array([0.0, 1.0, 0.5]), [0.5, 0.9, 0.3]),
     ],
 )

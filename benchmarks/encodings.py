@@ -65,7 +65,7 @@ def names_of(language: str) -> list[str]:
 
 
 def lines_of_catalogues(folder: Path, language: str) -> list[str]:
-    """Return the sorted translated lines without placeholders."""
+    """Return the translated lines in sorted order. Lines that contain placeholders are left out."""
     found: set[str] = set()
     for path in folder.glob(f"**/{language}/LC_MESSAGES/*.mo"):
         with path.open("rb") as file:

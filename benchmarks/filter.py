@@ -59,7 +59,7 @@ KEPT_SHARE = 0.95
 AT_ONCE = 4_096
 # The slow methods, and the factor by which the text for measuring their speed is shorter.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
-# A method, as a function that returns a cost for each line. Unwanted lines should have high costs.
+# A method for selecting lines. It returns a cost for each line, which should be high for unwanted lines.
 Way = Callable[[list[str]], np.ndarray]
 
 

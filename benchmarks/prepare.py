@@ -201,7 +201,7 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
-    """Return Spearman's correlation between a row's place in the file and in the epoch's order, over some epochs.
+    """Return Spearman's correlation between the rows' positions in the file and in the epoch, for each of some epochs.
 
     A correlation of 0 means a random order. Windows draw their chunks at random, so the correlation varies around 0
     with a deviation of 1 / sqrt(chunks). For a full shuffle it would be 1 / sqrt(rows).

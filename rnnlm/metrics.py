@@ -59,7 +59,7 @@ def perplexity(nll_nats_per_token: float) -> float:
 
 
 def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
-    """Return the number of bits to spell words that the vocabulary cannot spell.
+    """Return the number of bits needed to encode words that cannot be composed of tokens of the vocabulary.
 
     They are 8 bits for each UTF-8 byte and, if `with_ends` is true, 8 bits for the end of each word.
     """

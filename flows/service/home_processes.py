@@ -79,7 +79,7 @@ def stop_services(home: Home) -> int:
 
 
 def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
-    """Send SIGTERM to processes, and SIGKILL to those that are still running after `seconds`. Return their number.
+    """Send SIGTERM to processes, and SIGKILL to those that still run after `seconds`. Return the number of all of them.
 
     SIGKILL is also sent to their children.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-# The environment variable of every process of a service that contains the service's name.
+# The environment variable that holds a service's name. It is set in every process of the service.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
 LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
 STABLE_SECONDS = 60.0  # How many seconds a service must have run to be restarted without delay.

@@ -138,7 +138,7 @@ class Progress:
         return f"{self.unit} {self.done:,}{of}"
 
     def facts(self, text: str, more: str = "") -> None:
-        """Show a text after the amount from now on. `more` is only shown in log lines, because a bar is too short."""
+        """Set the text that follows the count. `more` is shown only in log lines, because a bar has no room for it."""
         self.text, self.more = text, more
         if not self.bar.disable:
             self.bar.set_postfix_str(text)

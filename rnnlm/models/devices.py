@@ -41,7 +41,7 @@ def evaluation_device(of_training: str | None) -> torch.device:
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """Return the device of this rank, as choose_device() does, but a separate GPU for each rank.
+    """Return the device of this rank. It is chosen as by choose_device(), except that each rank gets a GPU of its own.
 
     Raise DeviceError if there are fewer GPUs than ranks.
     """

@@ -1,4 +1,4 @@
-"""The explanation of a text on the terminal, with one step of the model per line."""
+"""Terminal output that explains how a model predicts a text, with one time step per line."""
 
 from typing import Any
 

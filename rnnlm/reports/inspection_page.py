@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Return how much text there is to compare two models of this source, and what difference can be detected."""
+    """Return on how many lines two models of the text can be compared, and the difference that this detects."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""

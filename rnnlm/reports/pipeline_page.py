@@ -51,7 +51,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
-    """Return tables of the text that is new since the source's previous version, of changed files, and of new lines."""
+    """Return tables of the changes since the source's previous version: new text, changed files, some new lines."""
     counted: TableRows = [
         {
             "": kind,

@@ -76,7 +76,7 @@ class OpenPart:
         self.offsets = ends(np.array([self.file.metadata.row_group(group).num_rows for group in groups], np.int64))
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows from `first` to `last` - 1 of the part. There are fewer if the part ends before."""
+        """Return the rows `first` to `last` - 1 of the part, or fewer rows if the part ends earlier."""
         last = min(last, int(self.offsets[-1]))
         if first >= last:
             return TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))

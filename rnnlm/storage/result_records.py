@@ -111,7 +111,7 @@ class MeanScore(Record):
     """The scores of one model on one split over several runs."""
 
     split: str
-    model: str  # The model as in SplitScore. The network of a mixture has a score of its own.
+    model: str  # The model's name, as in SplitScore.model. The network of a mixture is also scored alone.
     perplexities: tuple[float, ...]  # The perplexities in the order of the runs.
     mean_perplexity: float
     deviation: float  # The standard deviation of the perplexities.

@@ -47,7 +47,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorate a stage, so that its time is measured, its end is logged in one line, and a full disk is explained."""
+    """Decorate a stage: measure its time, log a line when it ends, and explain the error if the disk is full."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)

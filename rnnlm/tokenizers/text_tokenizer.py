@@ -211,7 +211,7 @@ class TextTokenizer:
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield each unexpected gap between tokens, and whether it is at an end of the line."""
+        """Yield each white space that is not the expected single space, and whether it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
             return  # Most lines have no unexpected gap.
         expected: tuple[str, ...] = ("",)

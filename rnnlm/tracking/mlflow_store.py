@@ -102,7 +102,7 @@ def check_addresses() -> None:
 
 
 def address_problem(address: str) -> str:
-    """Return why MLflow cannot use `address` as the address of a store, with an example, or "" if it can."""
+    """Return why MLflow cannot use `address` as a store, with a valid example, or "" if `address` is valid."""
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)

@@ -31,7 +31,7 @@ class TunedSettings(Record):
 
 
 def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[ModelKind, PipelineConfig]:
-    """Return the configuration of each kind of model, with matched numbers of parameters and without an n-gram model.
+    """Return a configuration per kind of model, with matched numbers of parameters and no mixing with n-grams.
 
     Raise ConfigError if they cannot be matched. A kind without a recurrent matrix U has no recurrent dropout.
     """

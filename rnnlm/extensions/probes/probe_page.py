@@ -65,7 +65,7 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_page(found: EchoComparison) -> Page:
-    """Return a report with the accuracy at the cue, one row per network and one column per distance."""
+    """Return a report of how often networks recall a symbol, with a row per network and a column per distance."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"

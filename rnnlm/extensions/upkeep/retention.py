@@ -42,7 +42,7 @@ def plan_retention(
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
-    """Return a time. All items that were used after it are kept."""
+    """Return the start of the retention period. All items that were used after this time are kept."""
     recent = now - config.recent_hours * 3600
     return recent if in_use_since is None else min(recent, in_use_since)
 

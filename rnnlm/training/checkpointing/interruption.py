@@ -93,7 +93,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # Training ends even if the former handler has returned.
+        raise  # Training ends even if the previously installed signal handler has returned.
     finally:
         restore_handlers(before)
 

@@ -62,7 +62,7 @@ def tickets(client: SyncPrefectClient) -> UUID:
 
 
 def run_through(client: SyncPrefectClient, deployment: UUID, tags: list[str], *states: State[None]) -> str:
-    """Give a run of the deployment these states in order, and return its name."""
+    """Create a run of the deployment, set it to these states in order, and return the run's name."""
     run = client.create_flow_run_from_deployment(deployment, tags=tags)
     for state in states:
         client.set_flow_run_state(run.id, state, force=True)

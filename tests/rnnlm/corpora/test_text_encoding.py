@@ -1,4 +1,4 @@
-"""Byte-order marks are respected. Undecodable files are read in a guessed encoding, or refused with the guess."""
+"""Byte-order marks are respected. Undecodable files are read in a guessed encoding, or an error names the guess."""
 
 import codecs
 import random

@@ -73,7 +73,7 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
     assert facts_of(version.tags)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
     assert float(facts_of(version.tags)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
-    # The training had no MLflow run, because MLflow was unavailable. This run was created for the version.
+    # MLflow was unavailable during the training. The MLflow run was created when the version was registered.
     assert run.info.status == "FINISHED"
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 

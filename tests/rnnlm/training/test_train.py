@@ -50,7 +50,7 @@ def test_one_batch_is_overfitted() -> None:
 
 @pytest.mark.long
 def test_counting_is_learnt() -> None:
-    """A network learns to count in a circle, from any start and in longer rows than in training.
+    """A network learns to count cyclically, from any number on, and in longer sequences than those in training.
 
     The text is the numbers 4 … 11, after which it begins again with 4.
     """

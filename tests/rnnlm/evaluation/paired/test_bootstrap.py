@@ -123,7 +123,7 @@ def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
     # The 100 units have 1 byte each, and the standard deviation of the draws is 1.
     sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])
     lower, upper = confidence_bounds(0.0, draws, sizes, 0.95)
-    margin = 1.66039 * (100 / 99) ** 0.5  # The quantile of Student's t with 99 degrees of freedom.
+    margin = 1.66039 * (100 / 99) ** 0.5  # 1.66039 is the 95 % quantile of Student's t with 99 degrees of freedom.
     assert (lower, upper) == (pytest.approx(-margin, abs=1e-4), pytest.approx(margin, abs=1e-4))
     shift = 0.3 * (2 * 1.66039**2 + 1) / 6 * (100 / 99) ** 0.5
     assert confidence_bounds(0.0, draws, sizes, 0.95, skewness=0.3) == pytest.approx((lower, upper + shift), abs=1e-4)

@@ -1,4 +1,4 @@
-"""A small random network, and small texts as stored rows."""
+"""Fixtures with a small network of random weights, and with small texts as rows of token ids."""
 
 import numpy as np
 import pytest

@@ -146,7 +146,7 @@ def test_fitted_adaptations_require_the_test_split(
 
 @pytest.mark.long
 def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
-    """An ensemble of the same network twice adapts like the network alone if the rate is doubled and theta is halved.
+    """Two copies of a network adapt like the network if the learning rate is doubled and theta is halved.
 
     Each copy gets half the gradient, and the concatenated hidden states have twice the dot product.
     """

@@ -53,7 +53,7 @@ def three_versions(
 
 @pytest.fixture
 def crown(tracked_home: Home, three_versions: Home) -> Crown:
-    """Return a function that makes the next version champion, and returns its number."""
+    """Return a function that registers a version, makes it the champion, and returns the version's number."""
     copy_home(three_versions, tracked_home)
     numbers = itertools.count(1)
 

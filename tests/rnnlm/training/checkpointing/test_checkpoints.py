@@ -165,7 +165,7 @@ def test_training_completes_where_no_checkpoint_can_be_written(
     config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
-    # A file is in the way, because a read-only folder would not keep the root user from writing.
+    # To make the write fail, a file takes the place of the folder. A read-only folder would not stop the root user.
     (folder / "checkpoints").write_text("in the way")
     assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)

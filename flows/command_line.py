@@ -229,7 +229,7 @@ def build_group() -> TyperGroup:
 
 
 def report_wrong_call(error: typer.TyperException) -> int:
-    """Print one line that says what is wrong with the arguments. If there are none, Typer has already printed the help."""
+    """Print in one line what is wrong with the arguments. If there are none, Typer has already printed the help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     for pattern, plain in PLAIN_WORDS.items():

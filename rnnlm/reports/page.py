@@ -31,9 +31,8 @@ class Page:
     pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
     # Other files by name, which are only listed on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
-    stage: StageRecord | None = (
-        None  # The stage whose time the Markdown shows. For a skipped stage, it says so instead.
-    )
+    # The stage whose time the Markdown shows. For a skipped stage, it says so instead.
+    stage: StageRecord | None = None
 
     def text(self) -> str:
         """Return the report for the terminal. Pictures are listed by their paths."""

@@ -14,12 +14,8 @@ from rnnlm.errors import HomeError, RnnlmError
 
 # A missing file counts as damage, not as a read error.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-TRANSIENT = (
-    errno.EIO,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.EAGAIN,
-)  # The numbers of errors after which another attempt may succeed.
+# The numbers of errors after which another attempt may succeed.
+TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 # The largest number of attempts, and the pause after the first one. The pause doubles with each attempt.
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -65,9 +65,8 @@ UNMARKED = (
 # A function of the run's id that returns the tracker's context.
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
-Launcher = Callable[
-    [TrainingConfig], TrainElsewhere | None
-]  # A function that returns None if this process should train.
+# A function that returns None if this process should train.
+Launcher = Callable[[TrainingConfig], TrainElsewhere | None]
 
 
 @stage("training")

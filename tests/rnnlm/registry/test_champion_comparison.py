@@ -229,7 +229,7 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
         losses[quality] = evidence.candidate_nats_per_byte
         best = evidence.champion_nats_per_byte
     margin = 1.05 * max(losses["fair"] / best - 1, losses["poor"] / losses["fair"] - 1) + 0.05
-    # The margin must be smaller than the sum of both losses; otherwise nothing would be tested.
+    # The margin is smaller than the difference between the worst and the best model, so the third model is refused.
     assert margin < losses["poor"] / best - 1
     assert contest.register("fair", force=True, margin=margin).alias == "champion"
     contest.read_newer_text(tmp_path / "newest")

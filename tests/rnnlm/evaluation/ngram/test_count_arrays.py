@@ -35,7 +35,7 @@ def test_array_probabilities_equal_those_of_sql(
     home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int, sentences: int
 ) -> None:
     draw = random.Random(sentences)
-    test = [*random_rows(draw, 40), [BOS, 19, 4, 19, EOS]]  # 19 is not in the training text.
+    test = [*random_rows(draw, 40), [BOS, 19, 4, 19, EOS]]  # The token 19 does not occur in the training text.
     dataset = write_dataset(VOCABULARY, train=random_rows(draw, sentences), test=test)
     config = NgramConfig(order=order)
     trained = train_kneser_ney(home, dataset, config)

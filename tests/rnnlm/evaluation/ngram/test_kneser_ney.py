@@ -177,9 +177,8 @@ def test_the_next_training_clears_what_a_killed_one_left(home: Home, write_datas
     assert list(home.ngrams.iterdir()) == []
 
     model = train_kneser_ney(home, good, config)
-    leftover = (
-        home.ngrams / f".{model.folder.name}.killed"
-    )  # A run that was killed while counting would leave this folder.
+    # A run that was killed while counting would leave this folder.
+    leftover = home.ngrams / f".{model.folder.name}.killed"
     (leftover / "spill").mkdir(parents=True)
     (model.folder / "COMPLETE").unlink()
     train_kneser_ney(home, good, config)

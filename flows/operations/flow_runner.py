@@ -47,8 +47,9 @@ def run_flow(
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
+            loaded = load_flow(flow, detail)  # This sets up the log lines that settling writes.
             settle_or_warn(home)
-            return load_flow(flow, detail)(*arguments, **settings)
+            return loaded(*arguments, **settings)
         except TransportError:
             if not health_problem(server):
                 raise

@@ -22,7 +22,8 @@ from rnnlm.config.presets import build_config
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.history import HISTORY, read_measurements
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.training.history import read_measurements
 from rnnlm.training.training_run import run_training
 
 # The rows of the table, each with its changes of the preset. A row whose changes the preset already has is left out.
@@ -100,7 +101,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
     scores = evaluate_run(home, dataset, run, config.evaluation).scores
-    return scores["valid"].perplexity, scores["test"].perplexity, minutes_of_steps(run.folder / HISTORY)
+    return scores["valid"].perplexity, scores["test"].perplexity, minutes_of_steps(RunFolder(run.folder).history)
 
 
 def minutes_of_steps(history: Path) -> float:

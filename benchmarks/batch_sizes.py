@@ -30,7 +30,8 @@ from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.history import HISTORY, read_series
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.training.history import read_series
 from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.train import training_batches
 from rnnlm.training.training_run import run_training
@@ -130,7 +131,7 @@ def trained(
     settings = [f"training.maximum_tokens={tokens}", "training.epochs=1000", "training.validation.evaluations=8"]
     config = config_of(corpus, size, *settings, f"training.optimizer.learning_rate={rate}")
     run = run_training(home, config, dataset, untracked)
-    seen, losses = read_series(run.folder / HISTORY, "validation_nll_nats_per_token")
+    seen, losses = read_series(RunFolder(run.folder).history, "validation_nll_nats_per_token")
     return seen, [math.exp(loss) for loss in losses]
 
 

@@ -27,6 +27,7 @@ from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, Trained
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run
 from rnnlm.tracking.run_results import log_run_results
+from rnnlm.training.samples import write_samples
 from rnnlm.training.time_budget import fit_to_minutes
 from rnnlm.training.training_run import OpenTracker, run_training
 
@@ -79,5 +80,5 @@ def train_tracked(
 ) -> RunRecord:
     """Train a model with tracking in MLflow. Resume an unfinished run, or return the finished one."""
     start = choose_start(home, config, dataset, force=force)
-    run = run_training(home, config, dataset, open_tracker, start=start, force=force, samples=True)
+    run = run_training(home, config, dataset, open_tracker, start=start, force=force, write_samples=write_samples)
     return tracked_run(home, config, dataset, run) if run.skipped else run

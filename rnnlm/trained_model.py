@@ -29,7 +29,7 @@ from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import full_reference, model_folder, registered_version
 from rnnlm.reports.explanation_page import explanation_value
 from rnnlm.storage.home import Home, read_json
-from rnnlm.storage.json_results import read_stored_json
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK, load_tokenizer
 
 if TYPE_CHECKING:
@@ -180,8 +180,7 @@ def open_model(home: Home, wanted: str | None) -> Model:
     reference = full_reference(home, wanted)
     folder = model_folder(home, reference)
     if not reference.startswith("models:"):
-        evaluation = read_stored_json(folder.parent / "evaluation.json")
-        test = evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
+        test = RunFolder(folder.parent).test_scores
         return Model(reference, folder, HeldOutScore(test.get("perplexity"), test.get("bits_per_byte")))
     version = registered_version(home, reference).listed()
     name = f"models:/{version.name}/{version.version}"

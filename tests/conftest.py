@@ -19,6 +19,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations
+from rnnlm.training.samples import write_samples
 from tests.built_once import built_once
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
@@ -183,7 +184,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
     corpus = obtain_corpus(home, config.corpus)
     tokenizer = train_tokenizer(home, corpus, config.tokenizer)
     dataset = store_sequences(home, corpus, tokenizer, config.sequences)
-    run = run_training(home, config, dataset, untracked, samples=True)
+    run = run_training(home, config, dataset, untracked, write_samples=write_samples)
     chain: Chain = {
         "corpus": corpus,
         "tokenizer": tokenizer,

@@ -60,9 +60,10 @@ def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
     In a restored rnnlm home, the files are newer than the run.
     """
     from rnnlm.storage.contained_paths import inside
-    from rnnlm.training.history import HISTORY, read_measurements
+    from rnnlm.storage.stage_folders import RunFolder
+    from rnnlm.training.history import read_measurements
 
-    for measured, _ in read_measurements(inside(home.runs, run.run_id) / HISTORY):
+    for measured, _ in read_measurements(RunFolder(inside(home.runs, run.run_id)).history):
         first = datetime.fromtimestamp(measured["time_milliseconds"] / 1000, UTC).isoformat(timespec="seconds")
         return run.model_copy(update={"started": min(first, run.started)})
     return run

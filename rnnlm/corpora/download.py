@@ -20,9 +20,10 @@ from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, read_json
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.storage.shared_storage import find_storage
+from rnnlm.storage.stage_folders import CorpusFolder
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used, stage
 
 logger = logging.getLogger(__name__)
@@ -113,8 +114,8 @@ def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, 
 
 def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
     """Return the record of the text with this digest. The text must be stored in the rnnlm home."""
-    folder = inside(home.corpora, digest[:16])
-    about = read_json(folder / "corpus.json")
+    stored = CorpusFolder.of(home, digest)
+    folder, about = stored.path, stored.facts
     for file_name in about["files"].values():
         inside(folder, file_name)
     corpus = CorpusRecord(

@@ -21,6 +21,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.result_records import CountsScore, EvaluationRecord, PartScore, SplitScore
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import stage, stage_key
 
 
@@ -62,7 +63,7 @@ def evaluate_run(
         return scores
 
     key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, **result_settings(config))
-    value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
+    value, skipped = write_json_once(home, RunFolder(run.folder).evaluation_path, key, build, force=force)
     # The scores are stored by split, and returned in the configured order.
     scores = {split: SplitScore(**value[split]) for split in config.splits}
     return EvaluationRecord(scores=scores, skipped=skipped)

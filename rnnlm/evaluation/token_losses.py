@@ -18,6 +18,7 @@ from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import contexts, shifted_rows
 from rnnlm.storage.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
@@ -67,7 +68,7 @@ def stored_network_nll(
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
-        configured = (read_json(run.folder / "config.json") or {}).get("training", {})
+        configured = RunFolder(run.folder).configuration.get("training", {})
         model = load_model(run.model_folder, str(evaluation_device(configured.get("device"))))
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0

@@ -15,6 +15,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import SamplesRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import stage, stage_key
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
@@ -38,7 +39,7 @@ def generate_samples(
         return [sample.model_dump() for sample in continue_prompts(model, tokenizer, prompts, config)]
 
     key = stage_key("samples", run=run.run_id, generation=config.model_dump(mode="json"))
-    value, skipped = write_json_once(home, run.folder / "samples.json", key, build, force=force)
+    value, skipped = write_json_once(home, RunFolder(run.folder).final_samples_path, key, build, force=force)
     return SamplesRecord(samples=tuple(Sample(**sample) for sample in value), skipped=skipped)
 
 

@@ -23,7 +23,8 @@ from rnnlm.registry.registry_version import RegistryVersion, read_versions, regi
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, digest_of, expanded, read_json
 from rnnlm.storage.result_records import ListedVersion
-from rnnlm.storage.stages import COMPLETE, find_new_damage, mark_used, write_once
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.storage.stages import find_new_damage, mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_empty, reaching_mlflow, tracking_uri
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
@@ -150,7 +151,7 @@ def corpus_settings(folder: Path) -> dict[str, Any]:
 
     The result is empty if the configuration was stored neither with the model's run nor with its registered version.
     """
-    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION)
+    stored = RunFolder(folder.parent).configuration or read_json(evidence_folder(folder) / CONFIGURATION)
     found = stored.get("corpus") if isinstance(stored, dict) else None
     known = CorpusConfig.model_fields
     return {
@@ -220,7 +221,7 @@ def unchanged(home: Home, folder: Path) -> Path:
     The files are hashed again only if their size or times have changed.
     """
     run = folder.parent
-    if (run / "run.json").exists() and (run / COMPLETE).exists() and (damage := find_new_damage(home, run)):
+    if RunFolder(run).finished and RunFolder(run).facts_path.exists() and (damage := find_new_damage(home, run)):
         raise ModelError(
             f"{run}: the run is damaged: {damage}.\n"
             "Run `rnnlm run` with its settings to train it again, or use a registered version of it."

@@ -25,6 +25,7 @@ from rnnlm.storage.home import Home, digest_of, read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.redaction import redacted
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
+from rnnlm.storage.stage_folders import CorpusFolder
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 from rnnlm.tracking.mlflow_store import is_embedded
@@ -79,7 +80,7 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
     """Return tags for the known origin of the corpus, such as its source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
-    corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
+    corpus = CorpusFolder(corpus_folder(home, dataset)).facts
     settings = read_json(dataset.tokenizer_folder / SETTINGS_FILE) or {}
     found: dict[str, str | None] = {
         **source_facts(home, config.corpus),

@@ -22,9 +22,9 @@ from rnnlm.models.mixture import used_counts
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page, left_out_tables
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
+from rnnlm.storage.stage_folders import RunFolder
 
 FILES_SHOWN = 20
 # A hint that says which settings would give a better model than an Elman network; docs/explanation/minutes.md has the
@@ -145,7 +145,7 @@ def samples_report(samples: SamplesRecord) -> str:
 
 def pipeline_summary(record: PipelineRecord) -> str:
     """Return the summary that `rnnlm run` prints."""
-    config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
+    config = PipelineConfig.model_validate(RunFolder(record.run.folder).configuration)
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
     train_tokens = dataset.predicted_tokens["train"]
     facts = {

@@ -11,6 +11,7 @@ from rnnlm.registry.decision_text import WAITS, difference_in_words, unchanged_s
 from rnnlm.reports.registry_page import evidence_report
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.run_names import page_key, short_date
 
@@ -117,6 +118,6 @@ def made_at(stage: StageRecord) -> datetime | None:
         return None
     # The time of COMPLETE is not used, because each use of the output changes it. The time of a run's folder changes
     # when further files are added.
-    finished = folder / "run.json"
+    finished = RunFolder(folder).facts_path
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

@@ -1,11 +1,10 @@
 """Look-up of a dataset by its id or folder."""
 
-from pathlib import Path
-
 from rnnlm.errors import DatasetError
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, expanded, read_json
+from rnnlm.storage.home import Home, expanded
 from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.stage_folders import DatasetFolder
 from rnnlm.storage.stages import find_new_damage, mark_used
 
 
@@ -24,18 +23,12 @@ def find_dataset(home: Home, name: str) -> DatasetRecord | None:
     """
     beginnings = home.datasets.glob(f"{name}*") if len(name) >= 8 and name.isalnum() else []
     for folder in (expanded(name), *beginnings):
-        if not (folder / "dataset.json").exists():
+        if not DatasetFolder(folder).exists:
             continue
         mark_used(folder)
         if damage := find_new_damage(home, folder):
             raise DatasetError(
                 f"{folder}: the dataset is damaged: {damage}.\nRun rnnlm prepare again with its corpus and settings."
             )
-        return record_of(folder)
+        return DatasetFolder(folder).record()
     return None
-
-
-def record_of(folder: Path) -> DatasetRecord:
-    """Return the record of the dataset in a folder."""
-    facts = read_json(folder / "dataset.json")
-    return DatasetRecord(dataset_id=folder.name, folder=folder, **facts)

@@ -22,11 +22,11 @@ from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.sequences.corpus_shards import Shard, highest_line_digest, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.table_writer import TableWriter
 from rnnlm.storage.home import Home, digest_of, write_json
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.stage_folders import DatasetFolder
 from rnnlm.storage.stages import COMPLETE, STAGE_VERSIONS, stage, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
@@ -83,12 +83,12 @@ def store_sequences(
             "predicted_tokens": predicted,
             "sequence_counts": {split: rows for split, rows, _ in counts},
         }
-        write_json(partial / "dataset.json", facts)
-        check_dataset(record_of(partial))
+        write_json(DatasetFolder(partial).facts_path, facts)
+        check_dataset(DatasetFolder(partial).record())
 
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
     # The corpus may have got another name since the dataset was stored.
-    return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
+    return DatasetFolder(folder).record().model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
 def dataset_provenance(

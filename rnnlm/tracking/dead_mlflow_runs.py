@@ -3,9 +3,9 @@
 import logging
 
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, read_json
+from rnnlm.storage.home import Home
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.tracking.mlflow_store import best_effort, is_embedded, is_empty, reaching_mlflow
-from rnnlm.training.history import TRACKING
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def end_dead_mlflow_runs(home: Home) -> int:
         for run in client.search_runs(experiments, "attributes.status = 'RUNNING' and tags.`rnnlm.run_id` != ''"):
             run_id = run.data.tags["rnnlm.run_id"]
             folder = inside(home.runs, run_id)
-            spool = read_json(folder / TRACKING) or {}
+            spool = RunFolder(folder).tracking
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
             # Only this rnnlm home uses this store. If a run has no folder, the store came from a backup or the folder
             # was removed.

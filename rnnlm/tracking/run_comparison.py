@@ -8,14 +8,14 @@ from typing import Any
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_legend, set_titles
 from rnnlm.errors import ModelError
-from rnnlm.storage.home import Home, read_json
-from rnnlm.storage.json_results import read_stored_json
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import Record
 from rnnlm.storage.redaction import redacted
-from rnnlm.storage.stages import COMPLETE, find_damage
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.storage.stages import find_damage
 from rnnlm.tracking.loss_curve import show_trained_tokens, smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
-from rnnlm.training.history import HISTORY, STARTED, read_measurements, read_series
+from rnnlm.training.history import read_measurements, read_series
 
 CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
@@ -54,27 +54,22 @@ class RunComparison(Record):
 
 def list_runs(home: Home) -> list[RunOverview]:
     """Return all runs of the rnnlm home, the last started one first."""
-    folders = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
-    return sorted(map(overview, folders), key=lambda run: run.started, reverse=True)
+    return sorted(map(overview, RunFolder.all(home)), key=lambda run: run.started, reverse=True)
 
 
-def overview(folder: Path) -> RunOverview:
-    """Return the overview of the run in `folder`."""
-    measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
+def overview(run: RunFolder) -> RunOverview:
+    measurements = [measured for measured, _ in read_measurements(run.history)]
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]
-    evaluation = read_stored_json(folder / "evaluation.json")
-    test = evaluation.get("test") or {} if isinstance(evaluation, dict) else {}
-    config = read_json(folder / "config.json") or {}
-    finished = (folder / COMPLETE).exists()
-    started = datetime.fromtimestamp((folder / STARTED).stat().st_mtime, UTC)
+    test, config = run.test_scores, run.configuration
+    started = datetime.fromtimestamp(run.started_path.stat().st_mtime, UTC)
     return RunOverview(
-        run_id=folder.name,
+        run_id=run.path.name,
         started=started.isoformat(timespec="seconds"),
         corpus=redacted(str(config.get("corpus", {}).get("source", ""))),
         settings={path: value for path, value in flatten(config).items() if path != "force"},
-        finished=finished,
-        damage=find_damage(folder, ("model",)) or "" if finished else "",
+        finished=run.finished,
+        damage=find_damage(run.path, ("model",)) or "" if run.finished else "",
         steps=max((measured["step"] for measured in measurements), default=0),
         trained_tokens=int(max((one.get("trained_tokens", 0) for one in metrics), default=0)),
         validation_perplexity=min(validated, default=None),
@@ -82,7 +77,7 @@ def overview(folder: Path) -> RunOverview:
         bits_per_byte=test.get("bits_per_byte"),
         network_bits_per_byte=(test.get("network") or {}).get("bits_per_byte"),
         counts_bits_per_byte=(test.get("counts") or {}).get("bits_per_byte"),
-        members=len((read_json(folder / "run.json") or {}).get("members", ())),
+        members=len(run.facts.get("members", ())),
     )
 
 
@@ -94,7 +89,7 @@ def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparis
     folders = list(dict.fromkeys(find_run(home, name) for name in names))
     if len(folders) < 2:
         raise ModelError("compare needs two different runs; rnnlm runs lists them")
-    runs = tuple(map(overview, folders))
+    runs = tuple(overview(RunFolder(folder)) for folder in folders)
     paths = sorted({path for run in runs for path in run.settings})
     values = {path: tuple(run.settings.get(path) for run in runs) for path in paths}
     differences = {path: row for path, row in values.items() if any(value != row[0] for value in row)}
@@ -107,9 +102,9 @@ def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
     figure, (axes,) = new_figure((8, 4.5))
     for index, folder in enumerate(folders):
         colour = CURVE_COLOURS[index % len(CURVE_COLOURS)]
-        xs, ys = read_series(folder / HISTORY, "train_loss_nats")
+        xs, ys = read_series(RunFolder(folder).history, "train_loss_nats")
         axes.plot(xs, smoothed(ys), color=colour, linewidth=1, alpha=0.35)
-        xs, ys = read_series(folder / HISTORY, "validation_nll_nats_per_token")
+        xs, ys = read_series(RunFolder(folder).history, "validation_nll_nats_per_token")
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.8, label=folder.name)
     set_titles(axes, "Validation loss (pale: training)", y="loss, nats per token")
     show_trained_tokens(axes)

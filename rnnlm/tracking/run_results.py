@@ -14,6 +14,7 @@ from rnnlm.generation.sample_page import samples_page
 from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_addresses import run_address, run_list_address
 from rnnlm.tracking.mlflow_runs import CORPUS, DECISION, NOTE, SCORES_END, split_digest
@@ -23,7 +24,6 @@ from rnnlm.tracking.mlflow_store import (
     reaching_mlflow,
 )
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.history import HISTORY, TRACKING
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -47,7 +47,7 @@ def log_run_results(
     mlflow_run_id, url = run.mlflow_run_id, None
     if mlflow_run_id is not None:
         with best_effort("the results"), reaching_mlflow(home) as client:
-            if (run.folder / TRACKING).exists():
+            if RunFolder(run.folder).tracking_path.exists():
                 RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).send(client)
             found = client.get_run(mlflow_run_id)
             if found.info.status != "FINISHED":
@@ -70,7 +70,7 @@ def log_run_results(
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
     """Return a plot in the run's folder, or None if the run has no history. A missing plot is drawn."""
-    history, picture = run.folder / HISTORY, run.folder / name
+    history, picture = RunFolder(run.folder).history, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
             draw(history, partial)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.errors import TrackingError
-from rnnlm.storage.home import Home, read_json, write_json
+from rnnlm.storage.home import Home, write_json
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, read_measurements
+from rnnlm.training.history import read_measurements
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -44,7 +45,8 @@ class RunTracker:
     find_run: FindRun
 
     def __post_init__(self) -> None:
-        spool = read_json(self.folder / TRACKING) or {}
+        self.files = RunFolder(self.folder)
+        spool = self.files.tracking
         # The key is stored before the MLflow run is created. If this process is killed in between, the next one finds
         # the run by the key.
         self.key: str = spool.get("key") or uuid.uuid4().hex
@@ -71,15 +73,15 @@ class RunTracker:
             client.log_batch(run_id, metrics=[metric for line, _ in new for metric in mlflow_metrics(line)])
             self.history_bytes = new[-1][1]
             self.save_progress()
-        for page in sorted((self.folder / SAMPLES).glob("step-*.md")):
+        for page in sorted(self.files.samples.glob("step-*.md")):
             if page.name not in self.samples:
-                client.log_artifact(run_id, str(page), SAMPLES)
+                client.log_artifact(run_id, str(page), self.files.samples.name)
                 self.samples.append(page.name)
                 self.save_progress()
 
     def unsent(self) -> list[tuple[dict[str, Any], int]]:
         """Return the complete lines of the history that were not sent, each with the offset of its end."""
-        return list(read_measurements(self.folder / HISTORY, self.history_bytes))
+        return list(read_measurements(self.files.history, self.history_bytes))
 
     def begin(self, client: "MlflowClient") -> str:
         """Return the MLflow run's id. The run is created as soon as MLflow is available."""
@@ -94,14 +96,14 @@ class RunTracker:
 
     def save_progress(self) -> None:
         names = ("key", "mlflow_run_id", "history_bytes", "samples")
-        write_json(self.folder / TRACKING, {name: getattr(self, name) for name in names})
+        write_json(self.files.tracking_path, {name: getattr(self, name) for name in names})
 
     def close(self, status: str) -> None:
         """Send the remaining measurements and samples, and end the run as FINISHED, FAILED or KILLED."""
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
         if waiting := sum(len(mlflow_metrics(line)) for line, _ in self.unsent()):
-            logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.folder / HISTORY)
+            logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.files.history)
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
         """Run the action, and return False if MLflow failed. Only the first failure is logged."""

@@ -1,4 +1,4 @@
-"""Files in the folder of a training run, above all history.jsonl, from which trackers send measurements.
+"""The history of a training run, which is history.jsonl in its folder. Trackers send measurements from it.
 
 Each line of history.jsonl is one measurement as JSON, with the fields step, kind, attempt, time_milliseconds and
 metrics.
@@ -14,11 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
-# The names of the files in a run's folder. STARTED holds the ids of a run that has no result yet.
-STARTED = "started.json"
-HISTORY, SAMPLES = "history.jsonl", "samples"
-# TRACKING records how much of HISTORY and SAMPLES was sent. It may change after the run is complete.
-TRACKING = "tracking.json"
 
 
 @dataclass(frozen=True)

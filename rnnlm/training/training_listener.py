@@ -1,19 +1,18 @@
 """Listeners to training events. They write the history and samples, and call a tracker, which sends both to MLflow."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
-from rnnlm.config import PipelineConfig
-from rnnlm.storage.home import read_json
-from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.history import HISTORY, History, Measurement, Tracker
-from rnnlm.training.job import Job
-from rnnlm.training.samples import write_samples
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.training.history import History, Measurement, Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rnnlm.config import GenerationConfig
     from rnnlm.models.language_model import LanguageModel
+
+# A function of the model and the step that writes samples into the run's folder.
+Sampler = Callable[["LanguageModel", int], None]
 
 
 class TrainingListener:
@@ -35,18 +34,12 @@ class TrainingListener:
 class RunListener(TrainingListener):
     """A listener that writes a run's history and samples to its folder, and calls the tracker after each entry."""
 
-    def __init__(self, folder: "Path", tracker: Tracker | None = None) -> None:
-        self.folder, self.tracker = folder, tracker
+    def __init__(self, folder: "Path", tracker: Tracker | None = None, sampler: Sampler | None = None) -> None:
+        self.folder, self.tracker, self.sampler = folder, tracker, sampler
         self.history: History | None = None
-        self.samples: tuple[DatasetRecord, GenerationConfig] | None = None
-
-    def with_samples(self, dataset: DatasetRecord, config: "GenerationConfig") -> Self:
-        """Let the listener also write samples at each validation, with the configured prompts. Return the listener."""
-        self.samples = dataset, config
-        return self
 
     def __enter__(self) -> Self:
-        self.history = History(self.folder / HISTORY)
+        self.history = History(RunFolder(self.folder).history)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -59,16 +52,10 @@ class RunListener(TrainingListener):
         self.track()
 
     def validating(self, model: "LanguageModel", step: int) -> None:
-        if self.samples is not None:
-            write_samples(*self.samples, self.folder, model, step)
+        if self.sampler is not None:
+            self.sampler(model, step)
             self.track()
 
     def track(self) -> None:
         if self.tracker is not None:
             self.tracker()
-
-
-def listener_of_run(job: Job, tracker: Tracker | None = None) -> RunListener:
-    """Return a listener that also writes samples, with the prompts configured in the run's folder."""
-    config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
-    return RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)

@@ -1,19 +1,13 @@
 """A training run: from a dataset to a folder with the best weights, their history and the n-gram model mixed with them.
 
-RUN/config.json, started.json   configuration and dataset
-RUN/history.jsonl, samples/     measurements, and samples during training
-RUN/processes/                  job and result of distributed training; deleted when the run is complete
-RUN/drawn_targets.npy           additional targets (further_targets.py); deleted when the run is complete
-RUN/checkpoints/                see checkpointing/checkpoints.py; deleted when the run is complete
-RUN/tracking.json               how much of history and samples the tracker has sent
-RUN/model/, run.json, COMPLETE  the result: the best weights, and the n-gram model mixed with them
-RUN/ancestor_documents.parquet  the documents that the initial model has seen; see warm_start.py
+storage/stage_folders.py lists the files of the folder.
 """
 
 import logging
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +21,9 @@ from rnnlm.extension_points import plugged
 from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
 from rnnlm.models.own_layers import note, own_kinds
-from rnnlm.storage.home import Home, read_json, remove_partials, write_json
+from rnnlm.storage.home import Home, remove_partials, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
+from rnnlm.storage.stage_folders import SAMPLES, TRACKING, RunFolder
 from rnnlm.storage.stages import (
     COMPLETE,
     copy_to_storage,
@@ -43,14 +38,15 @@ from rnnlm.storage.stages import (
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.further_targets import DRAWN_TARGETS, drawn_targets
-from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
+from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import train
 from rnnlm.training.training_listener import RunListener
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
 if TYPE_CHECKING:
-    from rnnlm.config import PipelineConfig
+    from rnnlm.config import GenerationConfig, PipelineConfig
+    from rnnlm.models.language_model import LanguageModel
 
 logger = logging.getLogger(__name__)
 # Files that are not part of the marker COMPLETE, because they are temporary or may change after it is written.
@@ -65,6 +61,8 @@ UNMARKED = (
 # A function of the run's id that returns the tracker's context.
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
+# A function that writes samples into a run's folder at a validation; see training/samples.py.
+WriteSamples = Callable[[DatasetRecord, "GenerationConfig", Path, "LanguageModel", int], None]
 # A function that returns None if this process should train.
 Launcher = Callable[[TrainingConfig], TrainElsewhere | None]
 
@@ -78,7 +76,7 @@ def run_training(
     *,
     start: StartedFrom | None = None,
     force: bool = False,
-    samples: bool = False,
+    write_samples: WriteSamples | None = None,
 ) -> RunRecord:
     """Train a run and return its record. If the run is already complete, only return the record.
 
@@ -98,7 +96,7 @@ def run_training(
         start: The model to start from, which has been copied to home.starts. If it is None, the initial weights are
             random.
         force: Whether to train again even if the run is complete.
-        samples: Whether to write samples at each validation.
+        write_samples: A function that writes samples at each validation, or None to write none.
     """
     train_elsewhere = elsewhere(config.training)
     run_id = name_run(config, dataset, start)
@@ -120,16 +118,15 @@ def run_training(
         if start is not None:
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
-        write_json(folder / STARTED, started)
+        write_json(RunFolder(folder).started_path, started)
         targets = drawn_targets(home, config.training, dataset, folder)
         job = job.model_copy(update={"drawn_targets": targets})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
             if train_elsewhere is not None:
                 result = train_elsewhere(job, tracker, interruption)
             else:
-                listener = RunListener(folder, tracker)
-                if samples:
-                    listener = listener.with_samples(dataset, config.generation)
+                sampler = write_samples and partial(write_samples, dataset, config.generation, folder)
+                listener = RunListener(folder, tracker, sampler)
                 with former_processes_ended(folder):
                     result = train(job, choose_device(config.training.device), listener, interruption)
             # If MLflow was unavailable until now, this call creates the MLflow run, whose id is then stored in the
@@ -156,16 +153,16 @@ def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: 
     if damage is None and not force:
         remove_temporary(folder)  # A process that was killed at the very end may have left temporary files.
         copy_to_storage(folder)
-        return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
+        return RunFolder(folder).record(skipped=True)
     clear_folder(folder, damage, force)
     folder.mkdir(exist_ok=True)
-    write_json(folder / "config.json", as_stored(config).model_dump(mode="json"))
+    write_json(RunFolder(folder).configuration_path, as_stored(config).model_dump(mode="json"))
     return None
 
 
 def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
     """Write run.json and the marker of completeness. `facts` contains all fields of the record except `folder`."""
-    write_json(folder / "run.json", facts)
+    write_json(RunFolder(folder).facts_path, facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
     remove_partials(folder)  # The run that this run replaces was set aside and kept until now.

@@ -32,8 +32,9 @@ from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import SPLITS, DatasetRecord, Record, RunRecord, StageRecord
 from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import stage, stage_key
-from rnnlm.training.history import HISTORY, read_series
+from rnnlm.training.history import read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
 STATE_BYTES = 4  # Bytes per number of a recurrent state, which is stored as float32.
@@ -171,7 +172,7 @@ def trained_result(
             trained_tokens=run.trained_tokens,
             validation=evaluation.scores["valid"],
             test=evaluation.scores["test"],
-            curve=tuple(zip(*read_series(run.folder / HISTORY, "validation_perplexity"), strict=True)),
+            curve=tuple(zip(*read_series(RunFolder(run.folder).history, "validation_perplexity"), strict=True)),
             mlflow_run_id=run.mlflow_run_id,
         )
         for seed, (run, evaluation) in enumerate(

@@ -31,6 +31,7 @@ from rnnlm.sequences.segmentation import Mode
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, atomic_file, read_json
 from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWS_PER_TOKEN = 8
@@ -69,7 +70,7 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
     if (damage := find_new_damage(home, folder)) is not None:
         raise ModelError(f"training.teacher.run={run_id}: {folder}: {damage};\ngive a finished run: rnnlm runs")
     mark_used(folder)
-    facts = read_json(folder / "run.json")
+    facts = RunFolder(folder).facts
     if facts["dataset_id"] != dataset.dataset_id:
         raise ModelError(
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "

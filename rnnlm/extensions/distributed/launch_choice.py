@@ -9,8 +9,8 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 from rnnlm.training.job import Job, TrainingResult, former_processes_ended
 from rnnlm.training.process_group import ProcessGroup
+from rnnlm.training.samples import listener_of_job
 from rnnlm.training.train import train
-from rnnlm.training.training_listener import listener_of_run
 from rnnlm.training.training_run import TrainElsewhere
 
 
@@ -36,5 +36,5 @@ def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> Tr
     process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
     with former_processes_ended(job.folder):
         return train(
-            job, choose_device(job.training.device), listener_of_run(job, tracker), interruption, process_group
+            job, choose_device(job.training.device), listener_of_job(job, tracker), interruption, process_group
         )

@@ -46,8 +46,8 @@ def train_rank(path: Path, interruption: Interruption) -> None:
     # Imported here, because torch takes seconds to import and worker_process must start without it.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
+    from rnnlm.training.samples import listener_of_job
     from rnnlm.training.train import train
-    from rnnlm.training.training_listener import listener_of_run
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     device = choose_rank_device(job.training.device)
@@ -63,7 +63,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
         # The lock is needed because processes whose launcher was killed may still be writing a checkpoint when new ones
         # start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
-            result = train(job, device, listener_of_run(job), interruption, process_group)
+            result = train(job, device, listener_of_job(job), interruption, process_group)
             if process_group.is_main:
                 write_json(path.parent / RESULT_FILE, result.model_dump())
 

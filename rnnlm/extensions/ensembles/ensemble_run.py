@@ -23,10 +23,10 @@ from rnnlm.models.model_factory import load_network
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, file_digest, read_json, write_json
+from rnnlm.storage.home import Home, file_digest, write_json
 from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import copy_to_storage, stage, stage_key
-from rnnlm.training.history import STARTED
 from rnnlm.training.train import write_model
 from rnnlm.training.training_run import complete_run, find_finished
 
@@ -62,12 +62,13 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         raise ModelError("an ensemble needs at least two models, all from different runs")
     members: list[Member] = []
     for folder in folders:
-        facts, config = read_json(folder.parent / "run.json"), read_json(folder.parent / "config.json")
-        if facts is None or config is None:
+        run = RunFolder(folder.parent)
+        config = run.configuration
+        if not run.facts or not config:
             raise ModelError(f"{folder}: not in the folder of a finished run; give a run's id, or a registered version")
         config["training"].pop("teacher", None)
         settings = PipelineConfig.model_validate(config | {"force": ()})
-        member = Member(RunRecord(**facts, folder=folder.parent), settings)
+        member = Member(run.record(), settings)
         if not member.config.model.has_network:
             raise ModelError(f"{member.run.run_id}: the model is only n-gram counts; give runs with a network")
         if member.run.started_from is not None:
@@ -103,7 +104,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         if (finished := find_finished(home, folder, config)) is not None:
             return finished
         names = [member.run.run_id for member in members]
-        write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
+        write_json(RunFolder(folder).started_path, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
 
         def losses_of(split: Split) -> np.ndarray:
             """Return the losses of all networks in nats, (networks, predicted tokens)."""

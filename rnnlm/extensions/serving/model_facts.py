@@ -15,6 +15,7 @@ from rnnlm.registry.model_lookup import registered_version
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.json_results import read_stored_json
+from rnnlm.storage.stage_folders import CorpusFolder, RunFolder
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 
 
@@ -28,7 +29,7 @@ def read_model_facts(
     tags = registered_version(home, label).facts if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
-    scores = held_out_scores(run)
+    scores = RunFolder(run).test_scores
     networks = model.networks
     return ModelFacts(
         model=label,
@@ -45,22 +46,15 @@ def read_model_facts(
     )
 
 
-def held_out_scores(run: Path) -> dict[str, Any]:
-    """Return the SplitScore of the run's test split as a dictionary, which is empty if the run was not evaluated."""
-    evaluation = read_stored_json(run / "evaluation.json")
-    return evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
-
-
 def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
     """Return the size of the corpus, or None if the corpus is not in this rnnlm home."""
     digest = provenance.get("corpus_digest")
-    corpus = read_json(inside(home.corpora, digest[:16]) / "corpus.json") if isinstance(digest, str) else None
-    return corpus.get("corpus_bytes") if isinstance(corpus, dict) else None
+    return CorpusFolder.of(home, digest).facts.get("corpus_bytes") if isinstance(digest, str) else None
 
 
 def example_prompt(run: Path, tokenizer: TextTokenizer) -> str:
     """Return the first prompt of the run's samples without unknown words, or "" if there is none."""
-    samples = read_stored_json(run / "samples.json")
+    samples = read_stored_json(RunFolder(run).final_samples_path)
     prompts = [str(sample.get("prompt", "")) for sample in samples] if isinstance(samples, list) else []
     known = (prompt for prompt in prompts if SPECIAL_TOKENS[UNK] not in prompt and not tokenizer.unknown_words(prompt))
     return next(filter(None, known), "")

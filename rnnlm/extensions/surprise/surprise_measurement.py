@@ -22,6 +22,7 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import LOSSES, DatasetRecord, Record, RunRecord, Split
 from rnnlm.storage.sql_statements import literal
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
@@ -95,20 +96,20 @@ def surprise_of_run(
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
     """Do for a model's folder what surprise_of_run() does for a run. The dataset must be in this rnnlm home."""
     folder = model_folder.parent
-    facts, config = read_json(folder / "run.json"), read_json(folder / "config.json")
-    if not isinstance(facts, dict) or config is None:
+    stored = RunFolder(folder)
+    if not stored.facts or not stored.configuration:
         raise ModelError(
             f"{model_folder}: expected the model folder of a run, with run.json and config.json beside it.\n"
             "Give a run's folder or its id: losses are stored with the run."
         )
-    run = RunRecord(**facts, folder=folder)
+    run = stored.record()
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
         raise DatasetError(
             f"{folder}: its dataset {run.dataset_id} is not under {home.datasets};\n"
             "run rnnlm prepare with the run's settings to make it again"
         )
-    return surprise_of_run(home, dataset, run, PipelineConfig(**config).evaluation)
+    return surprise_of_run(home, dataset, run, PipelineConfig.model_validate(stored.configuration).evaluation)
 
 
 def query_surprise(folder: Path) -> SurpriseTables:

@@ -9,8 +9,7 @@ from rnnlm.registry.stored_versions import Item, Key, read_store
 from rnnlm.storage.home import PLACES, Home, read_json, size_of
 from rnnlm.storage.json_results import read_stored_json
 from rnnlm.storage.records import Record
-from rnnlm.storage.stages import COMPLETE
-from rnnlm.training.history import STARTED, TRACKING
+from rnnlm.storage.stage_folders import DatasetFolder, RunFolder
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
 # The kinds of items, in the order of their removal. An item is removed before the items that it needs, so that no
@@ -98,19 +97,20 @@ def files_of(home: Home) -> Iterator[Item]:
                 used=last_used(path),
                 path=path,
                 needs=tuple(needs[kind](path)) if kind in needs else (),
-                finished=kind != "run" or (path / COMPLETE).exists(),
-                group=str((read_json(path / "dataset.json") or {}).get("corpus_name", "")) if kind == "dataset" else "",
+                finished=kind != "run" or RunFolder(path).finished,
+                group=str(DatasetFolder(path).facts.get("corpus_name", "")) if kind == "dataset" else "",
             )
 
 
 def needs_of_run(path: Path) -> Iterator[Key]:
     """Yield the run's dataset and MLflow run and, if the run is unfinished, the model from which it started."""
-    started = read_json(path / STARTED) or {}
+    run = RunFolder(path)
+    started = run.started
     if dataset := started.get("dataset_id"):
         yield ("dataset", dataset)
-    if "started_from" in started and not (path / COMPLETE).exists():
+    if "started_from" in started and not run.finished:
         yield ("start", started["started_from"]["model_sha256"][:16])
-    if mlflow_run := (read_json(path / TRACKING) or {}).get("mlflow_run_id"):
+    if mlflow_run := run.tracking.get("mlflow_run_id"):
         yield ("mlflow-run", mlflow_run)
 
 
@@ -118,7 +118,7 @@ def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
     """Yield the dataset's description, the decisions about it, and its corpus."""
     yield ("description", path.name)
     yield from decisions
-    if digest := (read_json(path / "dataset.json") or {}).get("corpus_digest"):
+    if digest := DatasetFolder(path).facts.get("corpus_digest"):
         yield ("corpus", digest[:16])
 
 

@@ -12,9 +12,9 @@ from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, expanded, read_json
+from rnnlm.storage.home import Home, expanded
 from rnnlm.storage.records import DatasetRecord, StartedFrom
-from rnnlm.training.history import STARTED
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.training.training_run import find_run_damage, name_run
 
 
@@ -35,14 +35,14 @@ def find_unfinished(
             f"{folder.name}: this run is complete;\n"
             f"use it (rnnlm generate {folder.name}), or train it again (rnnlm train --force training, same settings)"
         )
-    started: dict[str, Any] = read_json(folder / STARTED)
+    started = RunFolder(folder).started
     if "members" in started:
         raise ModelError(
             f"{folder.name}: an ensemble is not trained and cannot be resumed; "
             f"mix it again: rnnlm mix {' '.join(started['members'])}"
         )
     try:
-        config = PipelineConfig.model_validate(read_json(folder / "config.json")).model_copy(update={"force": ()})
+        config = PipelineConfig.model_validate(RunFolder(folder).configuration).model_copy(update={"force": ()})
     except ValidationError as error:
         raise ModelError(
             f"{folder / 'config.json'}: this version of rnnlm cannot read it ({error.error_count()} errors);\n"
@@ -86,12 +86,12 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 def find_run(home: Home, name: str) -> Path:
     """Return the folder of a run that has started, given by its id, the beginning of its id, or its folder."""
     places = [expanded(name), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
-    started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
+    started = dict.fromkeys(place.resolve() for place in places if RunFolder(place).started_path.is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]
     if len(found) > 1:
         raise ModelError(f"{name}: matches {len(found)} runs: {', '.join(sorted(place.name for place in found))}")
     if not found:
-        all_runs = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+        all_runs = (run.path for run in RunFolder.all(home))
         unfinished = sorted(run.name for run in all_runs if find_run_damage(home, run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
         raise ModelError(f"{name}: no such run in {home.runs};\n{known}; all runs: rnnlm runs")

@@ -17,7 +17,7 @@ from rnnlm.evaluation.perplexity import score_split
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences import corpus_shards, part_writer, table_writer
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_lookup import find_dataset, record_of
+from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_report import measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -25,6 +25,7 @@ from rnnlm.sequences.segmentation import Mode
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, RunRecord, TokenizerRecord
 from rnnlm.storage.sql_statements import names
+from rnnlm.storage.stage_folders import DatasetFolder
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.extensions.scoring.test_document_reader import read
@@ -147,7 +148,7 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
 
 def test_a_removed_and_an_altered_part_are_reported(forms: Forms, tmp_path: Path) -> None:
     shutil.copytree(forms.parts.folder, tmp_path / "copy")
-    dataset = record_of(tmp_path / "copy")
+    dataset = DatasetFolder(tmp_path / "copy").record()
     parts = sorted(dataset.parts.glob("train-*"))
     parts[-1].write_bytes(parts[-1].read_bytes()[:-9] + b"x" + parts[-1].read_bytes()[-8:])
     with pytest.raises(DatasetError, match=rf"parts/{parts[-1].name} differs from its sha256"):

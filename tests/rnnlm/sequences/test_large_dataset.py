@@ -10,10 +10,10 @@ from rnnlm.evaluation.paired import seen_text
 from rnnlm.evaluation.paired.holdout_documents import holdout_documents
 from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_report import measure_dataset
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import names, statement
+from rnnlm.storage.stage_folders import DatasetFolder
 
 DOCUMENTS = 10_000_000
 REPEATED = DOCUMENTS // 1_000
@@ -92,7 +92,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
         "sequence_counts": counts,
     }
     (folder / "dataset.json").write_text(json.dumps(facts))
-    return record_of(folder)
+    return DatasetFolder(folder).record()
 
 
 @pytest.mark.slow

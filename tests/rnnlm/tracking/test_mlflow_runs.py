@@ -15,12 +15,13 @@ import pytest
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.tracking.mlflow_addresses import run_address, run_url, ui_address, ui_answers
 from rnnlm.tracking.mlflow_runs import open_tracker, parameters
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.run_results import log_run_results
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.history import HISTORY, TRACKING, History, Measurement
+from rnnlm.training.history import History, Measurement
 from tests.configs import plain_config
 from tests.split_scores import split_score_of
 
@@ -40,7 +41,7 @@ def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, f
     """Yield the tracker of a run, and a function that writes measurements to the run's folder and calls the tracker."""
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
-    with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(folder / HISTORY) as history:
+    with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(RunFolder(folder).history) as history:
 
         def measure(step: int, metrics: dict[str, float]) -> None:
             history.write(Measurement(step, metrics))
@@ -72,7 +73,7 @@ def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRe
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
     if history:
-        (folder / HISTORY).write_text('{"step": 1, "metrics": {"train_loss_nats": 4.0, "trained_tokens": 10}}\n')
+        RunFolder(folder).history.write_text('{"step": 1, "metrics": {"train_loss_nats": 4.0, "trained_tokens": 10}}\n')
     return RunRecord(
         run_id=RUN_ID,
         folder=folder,
@@ -155,7 +156,7 @@ def test_training_continues_without_mlflow(
     assert tracker.mlflow_run_id is None
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "training continues without tracking for now",
-        f"3 metrics could not be logged to MLflow; {home.runs / RUN_ID / HISTORY} has them",
+        f"3 metrics could not be logged to MLflow; {RunFolder(home.runs / RUN_ID).history} has them",
     ]
     for mlflow_run_id in (None, "0" * 32):
         logged = log_run_results(home, run_of(home, mlflow_run_id), evaluation_of(9.0), SAMPLES_RECORD)
@@ -207,12 +208,12 @@ def test_a_resumed_run_continues_its_mlflow_run(tracked_home: Home) -> None:
 
 def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, measure):
-        before = (tracked_home.runs / RUN_ID / TRACKING).read_bytes()
+        before = RunFolder(tracked_home.runs / RUN_ID).tracking_path.read_bytes()
         for step in range(5):
             measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
         tracker.flush()
         # A process that was killed after the call to MLflow would leave this state.
-        (tracked_home.runs / RUN_ID / TRACKING).write_bytes(before)
+        RunFolder(tracked_home.runs / RUN_ID).tracking_path.write_bytes(before)
     with tracked(tracked_home) as (again, measure):
         assert again.mlflow_run_id == tracker.mlflow_run_id
         measure(5, {"train_loss_nats": 5.0})
@@ -222,7 +223,7 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
 
 def test_a_kill_after_creating_the_mlflow_run_creates_no_second(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
-        path = tracked_home.runs / RUN_ID / TRACKING
+        path = RunFolder(tracked_home.runs / RUN_ID).tracking_path
         # The key is recorded before the MLflow run is created, so a killed process may leave only the key.
         path.write_text(json.dumps({"key": tracker.key}))
         with tracked(tracked_home) as (again, __):

@@ -26,6 +26,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.training.samples import write_samples
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -50,7 +51,7 @@ def test_a_run_leaves_model_history_and_marker(
     caplog.set_level(logging.INFO, "rnnlm")
     config = changed(toy_config, {"training.seed": 5})
     listener = Listener()
-    run = run_training(home, config, toy_dataset, listener.open, samples=True)
+    run = run_training(home, config, toy_dataset, listener.open, write_samples=write_samples)
     assert is_complete(run.folder)
     assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]

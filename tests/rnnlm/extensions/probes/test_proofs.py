@@ -16,7 +16,8 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.training.history import HISTORY, read_series
+from rnnlm.storage.stage_folders import RunFolder
+from rnnlm.training.history import read_series
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 
@@ -35,7 +36,7 @@ def test_a_model_overfits_one_batch(home: Home) -> None:
     beginnings = batch.input_ids[:, :2].tolist()
     # No two rows begin alike. Otherwise no model could reach a loss of zero.
     assert len({tuple(row) for row in beginnings}) == len(beginnings)
-    _, losses = read_series(run.folder / HISTORY, "train_loss_nats")
+    _, losses = read_series(RunFolder(run.folder).history, "train_loss_nats")
     assert losses[0] > 4
     assert losses[-1] < 0.01
     assert run.best_validation_perplexity < math.exp(0.01)  # The validation text is the training text.

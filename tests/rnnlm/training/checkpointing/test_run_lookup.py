@@ -11,9 +11,10 @@ from rnnlm.errors import ConfigError, DatasetError, ModelError
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.training.checkpointing.run_lookup import find_unfinished
-from rnnlm.training.training_run import STARTED, name_run
+from rnnlm.training.training_run import name_run
 
 PROCESSES = "training.distributed.processes"
 
@@ -76,7 +77,7 @@ def test_a_run_outside_the_home_is_not_resumed(home: Home, unfinished: RunRecord
 
 
 def test_an_interrupted_ensemble_is_mixed_again(home: Home, unfinished: RunRecord) -> None:
-    (unfinished.folder / STARTED).write_text(json.dumps({"run_id": "0", "members": ["aaa", "bbb"]}))
+    RunFolder(unfinished.folder).started_path.write_text(json.dumps({"run_id": "0", "members": ["aaa", "bbb"]}))
     fails(home, unfinished.run_id, "mix it again: rnnlm mix aaa bbb")
 
 

@@ -18,7 +18,7 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.home import Home, digest_of
-from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.json_results import read_stored_json, write_json_once
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.captured_step import make_updater
 from rnnlm.training.further_targets import further_targets
@@ -28,18 +28,23 @@ from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import holder, training_batches
 
-MEASURED_SECONDS = 1.0  # The seconds that are spent on measuring the speed of one size.
+# Measuring the speed of one size takes this fraction of the minutes of the training run, but at most MEASURED_SECONDS.
+# A short measurement is enough for a short run, because training plans its length again (pace.py).
+MEASURED_SHARE = 0.01
+MEASURED_SECONDS = 1.0
 # A measured speed is reused for this many seconds, then measured again, because the machine may have been busy.
 SPEED_SECONDS = 86_400
 SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
-WARM_UP_STEPS = 3  # The number of steps before the measurement.
+# The number of steps before the measurement. A GPU compiles and records its kernels in them.
+WARM_UP_STEPS = {"cuda": 3}
 
 
 def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
     """Return the result of measured_speed(), which is measured at most once in SPEED_SECONDS.
 
     The stored speed is used on this machine for all texts with the same settings and rows of about the same length. The
-    speed may differ a little from text to text, but training plans its length again (pace.py).
+    speed may differ a little from text to text, but training plans its length again (pace.py). A speed that was
+    measured for a shorter run is measured again.
     """
     settings = flatten(result_settings(config.training) | {"model": result_settings(config.model)})
     shape = {path: value for path, value in settings.items() if path not in SPEED_IGNORES}
@@ -48,15 +53,26 @@ def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord)
     key = digest_of([machine_facts(choose_device(config.training.device)), shape, rows])
     path = home.starts / f"speed-{key[:16]}.json"
     is_old = path.exists() and time.time() - path.stat().st_mtime > SPEED_SECONDS
-    stored, _ = write_json_once(home, path, key, lambda: {"speed": measured_speed(config, dataset)}, force=is_old)
+    seconds = measured_seconds(config.training.minutes)
+    is_short = (read_stored_json(path) or {}).get("seconds", 0.0) < seconds
+
+    def measure() -> dict[str, float]:
+        return {"speed": measured_speed(config, dataset, seconds), "seconds": seconds}
+
+    stored, _ = write_json_once(home, path, key, measure, force=is_old or is_short)
     return float(stored["speed"])
 
 
-def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
+def measured_seconds(minutes: float | None) -> float:
+    """Return how many seconds are spent on measuring the speed of one size for a run of this many minutes."""
+    return MEASURED_SECONDS if minutes is None else min(MEASURED_SECONDS, MEASURED_SHARE * 60 * minutes)
+
+
+def measured_speed(config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
     """Return the number of tokens that one process trains on per second on this machine."""
     unigram = unigram_log_probabilities(dataset)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
-    return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)
+    return training_speed(model, config, dataset, choose_device(config.training.device), seconds)
 
 
 def training_speed(
@@ -74,17 +90,18 @@ def training_speed(
     clip_norm, widths_vary = training.optimizer.clip_norm, dataset.mode == "sentence"
     updater = make_updater(BatchLoss(model, loss, dropout), optimizer, clip_norm, widths_vary=widths_vary)
     batches = repeated_batches(config, dataset, device)
+    warm_up_steps = WARM_UP_STEPS.get(device.type, 1)
     state: Tensor | None = None
     step, tokens, spent = 0, 0, 0.0
     with float32_products(training.product_precision):
         while spent < seconds:
             start, shapes, count = time.perf_counter(), updater.recorded_shapes, 0
-            for batch in islice(batches, WARM_UP_STEPS if step == 0 else steps_between_waits(device)):
+            for batch in islice(batches, warm_up_steps if step == 0 else steps_between_waits(device)):
                 taken = take_step(updater, batch, state, step_generator(training.seed, step))
                 state, step, count = taken.state, step + 1, count + batch.predicted_tokens
             taken.loss.item()  # Reading the loss waits until the device has finished its steps.
             # A step that records a CUDA graph is not timed, because the recording takes longer than many steps.
-            if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:
+            if step > warm_up_steps and updater.recorded_shapes == shapes:
                 spent, tokens = spent + time.perf_counter() - start, tokens + count
     return tokens / spent
 

@@ -146,7 +146,7 @@ def test_only_a_length_that_was_chosen_for_minutes_is_planned_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset: 1e4)
+    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset, seconds: 1e4)
     config = fit_to_minutes(home, build_config("default", settings), toy_dataset)
     job = Job(
         folder=tmp_path,

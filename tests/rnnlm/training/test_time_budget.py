@@ -73,7 +73,7 @@ def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
         monkeypatch.setattr(module, "choose_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(time_budget, "multiplies_bfloat16", lambda device: True)
     monkeypatch.setattr(training_speed, "machine_facts", lambda device: [device.type])
-    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset: 1e6)
+    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset, seconds: 1e6)
     for preset in ("default", "gpu"):
         sized = fit_to_minutes(home, build_config(preset, settings), toy_dataset)
         assert sized.training.precision == "bfloat16"
@@ -109,7 +109,7 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
     """
     measured: list[int] = []
 
-    def measure(config: PipelineConfig, dataset: DatasetRecord) -> float:
+    def measure(config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
         measured.append(config.model.units)
         return 1e5
 
@@ -126,7 +126,7 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
     assert measurements(toy_dataset) >= 1
     assert measurements(another_text) == 0
     assert measurements(toy_dataset, "training.seed=1") == 0
-    assert measurements(toy_dataset, "training.minutes=0.2") == 0
+    assert measurements(toy_dataset, "training.minutes=0.09") == 0
     assert measurements(toy_dataset, "training.batch_size=7") >= 1
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "words", "vocabulary_size": 99})) >= 1
     rows = {split: max(1, count // 8) for split, count in toy_dataset.sequence_counts.items()}
@@ -135,3 +135,6 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
         day_before = path.stat().st_mtime - training_speed.SPEED_SECONDS - 1
         os.utime(path, (day_before, day_before))
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "tomorrow"})) >= 1
+    # A longer run measures for longer, and its speeds are good enough for a shorter one.
+    assert measurements(toy_dataset, "training.minutes=10") >= 1
+    assert measurements(toy_dataset, "training.minutes=9") == 0

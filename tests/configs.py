@@ -1,14 +1,13 @@
 """Configurations of a plain model and plain training for tests. Settings are given by their dotted paths."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
-
-import torch
+from typing import TYPE_CHECKING, Any, get_args
 
 from rnnlm.config import ModelConfig, ModelKind, PipelineConfig, TrainingConfig
 from rnnlm.config.moved_settings import flatten, nest
-from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import build_model
+
+if TYPE_CHECKING:
+    from rnnlm.models.language_model import LanguageModel
 
 KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 PLAIN = {
@@ -43,17 +42,22 @@ def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
 
 
-def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
+def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> "LanguageModel":
     """Return an untied model with initial weights and an output bias of zero. `settings` are fields of `model`."""
+    # Imported here, because the import needs torch, and conftest.py must set environment variables before that.
+    from rnnlm.models.model_factory import build_model
+
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
 
-def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
+def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> "LanguageModel":
     """Return a model of two tied layers with random weights that are large enough to distinguish texts.
 
     `settings` are those of new_model(). An IndRNN has smaller weights, because its states are unbounded.
     """
+    import torch
+
     plain = {"kind": kind, "layers": 2, "heads": 2, "attention_window": 8, "tie_embeddings": True}
     model = new_model(vocabulary_size, 16, **plain | settings)
     generator = torch.Generator().manual_seed(1)

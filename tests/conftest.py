@@ -4,6 +4,7 @@ import functools
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,6 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations
-from rnnlm.training.samples import write_samples
 from tests.built_once import built_once
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
@@ -28,6 +28,7 @@ from tests.registrar import Registrar
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
+assert "torch" not in sys.modules, "import torch, and modules that import it, inside of functions here"
 # torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where a
 # toy training would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -177,6 +178,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.training.samples import write_samples
     from rnnlm.training.training_run import run_training
 
     home = Home(folder / "home")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.losses.loss import target_shares
-from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
+from rnnlm.losses.projection import GradientInForward, Projection, add_to_classes, log_normalizers
 from rnnlm.losses.softmax_kernel import CrossEntropyInPlace, has_softmax_kernel
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
@@ -69,9 +69,10 @@ class SummedCrossEntropy(GradientInForward):
             target = targets[chunk]
             probabilities = logits.softmax(dim=1)
             target_logit = (logits.gather(1, target).float() * shares).sum(dim=1)
-            nll = log_normalizers(logits, probabilities) - target_logit
+            nll = log_normalizers(logits, probabilities, target[:, 0]) - target_logit
             total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
             # The gradient with respect to the logits is the probabilities minus the weights of the targets.
-            projection.accumulate(chunk, probabilities.scatter_add_(1, target, -shares.to(precision).expand_as(target)))
+            add_to_classes(probabilities, target, -shares.to(precision))
+            projection.accumulate(chunk, probabilities)
         ctx.save_for_backward(*projection.gradients())
         return total

@@ -14,6 +14,8 @@ from torch import Tensor
 # The number of logits in a chunk. On a CPU, larger products are faster only as long as their logits fit into the cache.
 CPU_CHUNK_LOGITS = 1 << 23
 GPU_CHUNK_LOGITS = 1 << 28
+# Smaller probabilities are rounded too much to compute a loss from them.
+SMALLEST_PROBABILITY = 1e-30
 
 
 class Projection:
@@ -67,13 +69,37 @@ class GradientInForward(torch.autograd.Function):
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
-def log_normalizers(logits: Tensor, probabilities: Tensor) -> Tensor:
+def log_normalizers(logits: Tensor, probabilities: Tensor, column: Tensor) -> Tensor:
     """Return log Σ exp(logit) of each row, (n,) float32, given the logits (n, V) and their softmax.
 
-    The result is computed from the largest logit of each row, because the probability of a smaller logit may have
-    underflowed to 0.
+    For each row, `column`, (n,) int64, is the index of a class with a finite logit. On a CPU the result is computed
+    from the logit and probability of this class, so that the other classes need not be read. If this probability has
+    underflowed, and on a GPU, which would have to wait for this check, the result is computed from the largest logit.
     """
+    if logits.device.type != "cpu":
+        return normalizers_of_largest(logits, probabilities)
+    rows = torch.arange(len(logits))
+    probability = probabilities[rows, column].float()
+    log_z = logits[rows, column].float() - probability.log()
+    if len(small := (probability < SMALLEST_PROBABILITY).nonzero()[:, 0]):
+        log_z[small] = normalizers_of_largest(logits[small], probabilities[small])
+    return log_z
+
+
+def normalizers_of_largest(logits: Tensor, probabilities: Tensor) -> Tensor:
     return logits.amax(dim=1).float() - probabilities.amax(dim=1).float().log()
+
+
+def add_to_classes(values: Tensor, columns: Tensor, added: Tensor) -> None:
+    """Add `added`, (k,), to the elements of `values`, (n, V), at the `columns`, (n, k) int64, of each row.
+
+    Indexing has the same result as scatter_add_ for a single column, and unlike scatter_add_ does not read all of
+    `values` on a CPU.
+    """
+    if columns.shape[1] > 1:
+        values.scatter_add_(1, columns, added.expand_as(columns))
+    else:
+        values[torch.arange(len(values), device=values.device), columns[:, 0]] += added
 
 
 def rows_at_once(weight: Tensor) -> int:

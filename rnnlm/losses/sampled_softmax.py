@@ -131,13 +131,14 @@ class SummedLogZ(GradientInForward):
         projection = Projection(rows, pad(weight, (0, 0, 0, count)), pad(bias, (0, count)), predicted, precision)
         total, target_grad = rows.new_zeros(()), torch.empty_like(target_logits)
         for chunk, logits in projection.chunks():
-            # A target that is in the sample must be counted only once.
-            logits.scatter_(1, column[chunk], float("-inf"))
+            # A target that is in the sample must be counted only once. Unlike scatter_, indexing copies no logits.
+            logits[torch.arange(len(logits), device=logits.device)[:, None], column[chunk]] = float("-inf")
             logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
             target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
             # The target's logit is taken from the rounded logits, so that it is rounded like its term in log z.
-            nll = log_normalizers(logits, probabilities) - logits[:, size].float()
+            target = torch.full((len(logits),), size, device=logits.device)
+            nll = log_normalizers(logits, probabilities, target) - logits[:, size].float()
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             probabilities[:, size:] = 0.0  # The gradients of these columns belong to target_logits.
             projection.accumulate(chunk, probabilities)

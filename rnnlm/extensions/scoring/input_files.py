@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -35,7 +36,7 @@ class InputFile:
     encoding: str = "utf-8"  # The encoding of a text file, which is detected from the beginning of the file.
     dialect: Dialect | None = None  # The dialect of a csv or tsv file.
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The path of the file as shown in messages and in the output."""
         return readable_path(self.path)

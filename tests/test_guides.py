@@ -93,6 +93,7 @@ READERS = {
         ),
         left_out=("rnnlm notify",),  # Not called, because it would send messages to other people.
     ),
+    "environments": Guide(write_texts, left_out=("example.org",)),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
     "find-strange-lines": Guide(write_logs, left_out=("uniq",)),
     "scoring": Guide(write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")),

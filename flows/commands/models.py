@@ -20,6 +20,7 @@ from rnnlm.registry.model_lookup import (
     registered_name_and_version,
 )
 from rnnlm.reports.registry_page import change_line, lineage_report, model_row
+from rnnlm.storage.redaction import redacted
 from tasks.operations.registry_turn import registry_turn
 
 if TYPE_CHECKING:
@@ -86,16 +87,30 @@ def promote_command(
         ),
     ],
     reason: Reason = "",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGISTRY",
+            help="Copy the version to another registry, and make it champion there: the address of an MLflow server, "
+            "or the folder of another home.",
+        ),
+    ] = None,
 ) -> None:
     """Make a version champion by hand, regardless of its scores.
 
     With registry.approval=true, this command is the approval.
 
     rnnlm promote rnnlm-python-docs/3 --reason 'better on our tickets'
+    rnnlm promote rnnlm-python-docs@champion --to https://mlflow.example.org
     """
     from rnnlm.registry.promotion_commands import promote_by_hand, waiting_version
 
     name, version = registered_name_and_version(session.home, model)
+    if to is not None:
+        from rnnlm.registry.version_copy import promote_elsewhere
+
+        print_change(session, promote_elsewhere(session.home, name, version, to, reason), name, f" in {redacted(to)}")
+        return
     if model.removeprefix("models:/") == name:
         version = waiting_version(session.home, name)
     with registry_turn(session.home):
@@ -119,10 +134,10 @@ def rollback_command(
     print_change(session, change, name)
 
 
-def print_change(session: Session, change: "Change", name: str) -> None:
+def print_change(session: Session, change: "Change", name: str, where: str = "") -> None:
     from rnnlm.reports.json_values import change_value
 
-    text = f"{name} version {change.version} is champion: {change_line(change)}"
+    text = f"{name} version {change.version} is champion{where}: {change_line(change)}"
     session.print_result(text, change_value(name, change))
 
 

@@ -22,20 +22,19 @@ from rnnlm.registry.bundle import (
 from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
+from rnnlm.registry.logged_models import create_version, new_logged_model
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_owner import with_own_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before, kept_since
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
     RegistryVersion,
-    as_tags,
     champion_of,
     read_versions,
-    registry_version,
     set_facts,
 )
 from rnnlm.registry.seen_documents import write_held_out_lines, write_training_documents
-from rnnlm.registry.stored_versions import MODEL_TYPE, delete_unfinished
+from rnnlm.registry.stored_versions import delete_unfinished
 from rnnlm.registry.version_tags import (
     LONGEST_TAG,
     SETTINGS,
@@ -58,9 +57,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
-# The entries of the metadata that become tags of the logged model, by which MLflow can rank models.
-MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")
-MODEL_VERSIONS = "mlflow.modelVersions"  # The tag in which MLflow stores the versions of a logged model.
 
 
 @stage("registration")
@@ -129,36 +125,14 @@ def add_version(
     champion = champion_of(client, name)
     card = model_card(name, candidate, tags, champion.number if champion else None)
     delete_unfinished(client, [experiment], name)
-    logged = client.create_logged_model(
-        experiment,
-        name=name,
-        source_run_id=mlflow_run_id,
-        model_type=MODEL_TYPE,
-        tags={fact: tags[fact] for fact in MODEL_FACTS if fact in tags},
-        params=shown_parameters(candidate.config),
-    )
-    model_id, location = str(logged.model_id), str(logged.artifact_location)
-    try:
+    parameters = shown_parameters(candidate.config)
+    with new_logged_model(client, name, experiment, tags, parameters, mlflow_run_id) as (model_id, location):
         seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
-    except BaseException:  # KeyboardInterrupt must be handled, too.
-        client.delete_logged_model(model_id)
-        raise
-    client.finalize_logged_model(model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
     log_model_scores(client, mlflow_run_id, model_id, candidate.dataset, candidate.evaluation)
     if seen_documents is not None:
         tags |= {"training_documents": str(seen_documents), "document_digests": "letters and lines"}
-    version = client.create_model_version(
-        name,
-        location,
-        run_id=mlflow_run_id,
-        model_id=model_id,
-        tags=as_tags(tags | {"logged_model_id": model_id}),
-        description=description_of(card),
-    )
-    # MLflow's database has no column for a version's model_id. Its pages find the version by this tag.
-    client.set_logged_model_tags(model_id, {MODEL_VERSIONS: json.dumps([{"name": name, "version": version.version}])})
-    return registry_version(version)
+    return create_version(client, name, location, model_id, tags, description_of(card), mlflow_run_id)
 
 
 def log_files(

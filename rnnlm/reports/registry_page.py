@@ -81,6 +81,7 @@ def lineage_report(details: "VersionDetails") -> str:
     facts = {
         "version": f"{version.name} {version.version} ({', '.join(aliases) or 'no alias'}), {version.created}",
         "decision": details.decision,
+        "copied": f"from {tags['promoted_from']}" if "promoted_from" in tags else "",
         "perplexity": ", ".join(perplexities),
         "weights": f"sha256 {tags['model_sha256']}" if "model_sha256" in tags else "",
         "run": f"{details.run_id}, MLflow run {details.mlflow_run_id}",

@@ -138,7 +138,10 @@ def is_loopback(host: str | None) -> bool:
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body of a response in pieces as they arrive, so that all received bytes are kept if the connection breaks."""
+    """Yield the body of a response in pieces as they arrive.
+
+    All received bytes are kept if the connection breaks.
+    """
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 

@@ -126,7 +126,7 @@ class Download:
         raise FetchError(f"{error}\n({self.policy.attempts} attempts{kept})") from error
 
     def wait(self, attempt: int, error: TransientError) -> None:
-        """Sleep before the next attempt for as long as the server demands, but not beyond the policy's limit and the deadline."""
+        """Sleep before the next attempt, as long as the server demands but within the configured limits."""
         policy = self.policy
         # The wait is random (full jitter), so that clients that failed at the same time retry at different times.
         longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))

@@ -17,7 +17,7 @@ def tail_dtype(device: torch.device) -> torch.dtype:
 
 
 def with_line_end(text: str) -> str:
-    """Return the text with a line feed at the end of the last line, so that its loss does not depend on its line ends."""
+    """Return the text with a line feed at the end of every line. Its loss then does not depend on its line ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

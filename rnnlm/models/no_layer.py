@@ -10,15 +10,15 @@ from .cell import Cell
 
 
 class NoLayer(Cell):
-    """The layer h' = 0. It is used if the model is an n-gram model without a network.
+    """The layer h' = 0, which is used if the model is an n-gram model without a network.
 
-    If the head's bias contains the log frequencies of the tokens, the network is a unigram model, and the n-gram model
+    If the head's bias contains the log frequencies of the tokens, the network is a unigram model. The n-gram model then
     computes all other probabilities.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)
-        # The device of this buffer is the device of the model.
+        # This buffer moves to a device together with the model, and determines the device of new tensors.
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

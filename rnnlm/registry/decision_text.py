@@ -31,7 +31,7 @@ def difference_in_words(evidence: Evidence) -> str:
 
 
 def own_text_in_words(own_evidence: Evidence) -> str:
-    """Return a description of how the two models differ on the lines that the champion had held out from its training."""
+    """Return a description of how the models differ on the lines that the champion had held out from its training."""
     lines = f"{own_evidence.lines:,} lines" if own_evidence.lines else "lines"
     return f"{difference_in_words(own_evidence)} on the {lines} that the champion itself had held out"
 

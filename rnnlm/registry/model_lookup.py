@@ -183,7 +183,8 @@ def registered_folder(home: Home, reference: str) -> Path:
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
         # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
-        # home may have been restored from a backup of someone else.
+        # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
+        # files of the home may come from somebody else.
         note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 

@@ -49,7 +49,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
 
 
 def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord) -> CorpusRecord:
-    """Return the corpus under the name that own_corpus_name() gives it, so that no two sources share a registered model."""
+    """Return the corpus under the name of its registered model, which own_corpus_name() determines."""
     return corpus.model_copy(update={"name": own_corpus_name(home, config, corpus.name, corpus.digest)})
 
 

@@ -92,7 +92,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
 
 
 def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
-    """Return a decision that waits for a person's approval if registry.approval is true, otherwise return `decision`."""
+    """Return a decision that waits for a person's approval if registry.approval is true, else `decision`."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
     return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")

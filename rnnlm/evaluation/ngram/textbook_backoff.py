@@ -30,7 +30,7 @@ POSITIONS_AT_ONCE = 1_000_000
 
 
 def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
-    """Count the n-grams in the first 90 % of the corpus's words, and store all words with their contexts, under home.ngrams."""
+    """Count the n-grams in the first 90 % of the corpus's words, and store all words with their contexts."""
 
     def train(database: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]

@@ -1,4 +1,4 @@
-"""The mean score of several runs that differ only in their seed, its confidence interval, and the standard deviation."""
+"""The mean score of several runs that differ only in their seed, its confidence interval and the standard deviation."""
 
 import statistics
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ class NoLayer(Cell):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)
-        # This buffer moves to a device together with the model, and determines the device of new tensors.
+        # Other code reads the model's device from this buffer, because the layer has no weights.
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

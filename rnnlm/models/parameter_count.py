@@ -1,4 +1,4 @@
-"""The number of parameters of a configuration, without allocating weights, and the size for a given number of parameters."""
+"""The number of parameters of a configuration, without allocating weights, and the size for a given number of them."""
 
 import torch
 

@@ -162,7 +162,7 @@ class Contest:
         return measure_evidence(self.losses, registry, comparison, must_be_better=better)
 
     def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
-        """Return the evidence on the lines that the rival had held out from its training, or None if they are unknown."""
+        """Return the evidence on the lines that the rival had held out from its training, or None if unknown."""
         own = held_out_lines(rival_folder)
         if own is None:
             return None

@@ -94,7 +94,7 @@ def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[
 
 
 def training_counts(dataset: DatasetRecord) -> np.ndarray:
-    """Return the number of times each token is a target in the training split, as an int64 array of shape (vocabulary,)."""
+    """Return the number of times each token is a target in the training split, (vocabulary,) int64."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)

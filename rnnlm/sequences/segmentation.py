@@ -105,7 +105,7 @@ def running_text(lines: TokenRows) -> np.ndarray:
 
 
 class StreamCutter:
-    """A function that divides continuous text into blocks of `block_length` predicted tokens, which overlap by one token.
+    """A function that divides a stream into blocks of `block_length` predicted tokens, which overlap by one token.
 
     The stream begins with `<bos>`, which is the context of the first token.
     """

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """The methods by which a layer draws its weights; see `model.initialization` and `model.recurrent_initialization`."""
+    """The methods by which a layer draws its weights (`model.initialization`, `model.recurrent_initialization`)."""
 
     matrices: str  # The method "xavier" (Glorot and Bengio 2010) or "he" (He et al. 2015).
     recurrent: str

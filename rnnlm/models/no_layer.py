@@ -18,7 +18,7 @@ class NoLayer(Cell):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)
-        # Other code reads the model's device from this buffer, because the layer has no weights.
+        # The device of this buffer is the device of the model.
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -106,7 +106,7 @@ def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
 
 
 class NeuralCache:
-    """The continuous neural cache (Grave, Joulin and Usunier 2017), which predicts the words after similar hidden states.
+    """The continuous neural cache (Grave, Joulin and Usunier 2017), which predicts words that followed similar states.
 
     It stores the last `size` hidden states h_i, each with the word that came next. After the state h it predicts p(w) ∝
     Σ exp(theta h · h_i) over all i with the next word w.

@@ -231,7 +231,10 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:
-        """Return the states in the order of `beam_idx`, so that each beam continues from the state of the beam that it extends."""
+        """Return the states in the order of `beam_idx`.
+
+        Each beam then continues from the state of the beam that it extends.
+        """
         return state.index_select(0, beam_idx)
 
 

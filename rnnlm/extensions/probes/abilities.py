@@ -31,7 +31,7 @@ def network_names(config: AbilitiesConfig) -> list[str]:
 
 
 def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticTaskName, seed: int) -> AbilityScore:
-    """Train a network until it solves the task or the maximum number of steps is reached, and return its test accuracies.
+    """Train a network until it solves the task or the steps are used up, and return its test accuracies.
 
     The rows of every step are new and have a random length.
     """
@@ -88,10 +88,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """Return the targets with `<pad>` in the first half of each row.
-
-    This half is as easy in long rows as in short ones.
-    """
+    """Return the targets with `<pad>` in the first half of each row, where long rows are as easy as short ones."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later

@@ -65,7 +65,7 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_page(found: EchoComparison) -> Page:
-    """Return a report of how often networks recall a symbol, with a row for each network and a column for each distance."""
+    """Return a report of how often networks recall a symbol, with rows for networks and columns for distances."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"

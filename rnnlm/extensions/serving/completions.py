@@ -94,7 +94,7 @@ def check_served(loaded: LoadedModel, name: str) -> None:
 
 
 class ChoiceWriter:
-    """A writer of one choice, which consists of the prompt if `echo` is set, and the model's text up to a stop string."""
+    """A writer of one choice: the prompt if `echo` is set, and the model's text up to a stop string."""
 
     def __init__(
         self, service: Service, loaded: LoadedModel, request: CompletionRequest, prompt: str | list[int], index: int

@@ -93,10 +93,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
 @contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Ignore the signal that uvicorn raises again after its shutdown.
-
-    The process then ends without it.
-    """
+    """Ignore the signal that uvicorn raises again after its shutdown, because the process ends anyway."""
     before = {name: signal.signal(name, lambda *_: None) for name in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

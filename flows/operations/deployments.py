@@ -181,7 +181,7 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
 
 def kept_choices(plan: Plan, existing: "DeploymentResponse") -> Plan:
-    """Return the plan with the choices that the user made in the Prefect UI: the active schedules and the scoring model."""
+    """Return the plan with the choices that the user made in the Prefect UI: active schedules and the scoring model."""
     plan = copy.deepcopy(plan)
     switches = {one.slug: one.active for one in existing.schedules}
     for schedule in plan.get("schedules", []):

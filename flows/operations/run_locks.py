@@ -89,7 +89,7 @@ def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
 
 
 def oldest_living_run(home: Home) -> float | None:
-    """Return the start time of the oldest running flow run, in seconds since 1970, or None if no flow run is running."""
+    """Return the start time of the oldest running flow run, in seconds since 1970, or None if no run is running."""
     return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 

@@ -175,7 +175,7 @@ def night_status(query: PrefectQuery, schedule: str, run: dict[str, Any] | None,
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return the scores and the decision of a nightly run from its event (night_events.py), or the error of a failed run."""
+    """Return the scores and the decision of a nightly run from its event (night_events.py), or the run's error."""
     if run["state"]["type"] != "COMPLETED":
         return message_of(run)
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}

@@ -64,7 +64,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """Return a nested configuration of an older version without removed fields, and with moved fields at their present path.
+    """Return a nested configuration of an older version with moved fields renamed and removed fields left out.
 
     Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
     path is used. A value that is not a dictionary is returned unchanged.

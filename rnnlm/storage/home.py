@@ -35,8 +35,8 @@ class Below:
         name: The path below the root.
         kind: The kind of the folder's entries for `rnnlm prune` and `rnnlm backup`. If "", these commands ignore the
             entries.
-        lock: The name of the lock that the writers of an entry hold, in which {} is replaced by the entry's name. If "",
-            there is no lock. By default the name begins with that of the folder.
+        lock: The name of the lock that the writers of an entry hold. {} stands for the entry's name. If "", there is no
+            lock. By default the name begins with that of the folder.
         stored: Whether finished entries are copied to RNNLM_STORAGE.
     """
 

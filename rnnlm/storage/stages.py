@@ -47,7 +47,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Return a decorator for a stage: it measures the time, logs a line at the end, and explains errors of a full disk."""
+    """Return a decorator for a stage, which logs the stage with its time and explains the error if the disk is full."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -66,7 +66,7 @@ def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[C
 
 
 def stage_key(name: str, **facts: Any) -> str:
-    """Return the sha256 of everything on which a stage's output depends: its version and the JSON-able values in `facts`."""
+    """Return the sha256 of everything on which a stage's output depends: its version and the values in `facts`."""
     return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
 
@@ -127,7 +127,7 @@ def remove_pieces(pieces: Path | None) -> None:
 
 
 def copy_to_storage(final: Path) -> None:
-    """Copy a finished folder of the rnnlm home to the shared storage, unless there is no storage or it has this folder."""
+    """Copy a finished folder of the rnnlm home to the shared storage if there is a storage without this folder."""
     storage, place = find_storage(), place_in_storage(final)
     if storage and place and not storage.holds(place):
         storage.store(place, final)

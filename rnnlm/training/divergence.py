@@ -1,4 +1,4 @@
-"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of the uniform distribution."""
+"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of a uniform prediction."""
 
 import math
 from dataclasses import dataclass, field

@@ -160,7 +160,7 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
 
 
 def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
-    """Return the device if it is a GPU that can hold the whole training split, or None if batches are read from disk."""
+    """Return the device if it is a GPU that holds the whole training split, else None, to read batches from disk."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
 

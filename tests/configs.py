@@ -44,7 +44,7 @@ def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
 
 
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
-    """Return an untied model with initial weights and an output bias of zero. `settings` are fields of `model`."""
+    """Return a model with untied, initial weights and an output bias of zero. `settings` are fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
@@ -66,5 +66,5 @@ def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> Lang
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:
-    """Return a validated configuration in which some settings are changed."""
+    """Return a validated configuration with some changed settings."""
     return PipelineConfig.model_validate(nest(flatten(config.model_dump()) | dict(settings)))

@@ -156,7 +156,7 @@ def terminal_text(text: str) -> str:
 
 
 class TerminalFormatter(logging.Formatter):
-    """A formatter that escapes another formatter's output for terminals, because messages quote texts and file names."""
+    """A formatter that escapes another formatter's output for terminals, because messages may quote untrusted texts."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ def model_row(version: ListedVersion) -> dict[str, Any]:
 
 
 def lineage_report(details: "VersionDetails") -> str:
-    """Return the text that `rnnlm models show` prints: the version, its origin back to the corpus, and its ancestors."""
+    """Return the text that `rnnlm models show` prints: the version, its origin and corpus, and its ancestors."""
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [

@@ -110,7 +110,7 @@ def stage_state(stage: StageRecord) -> str:
 
 
 def made_at(stage: StageRecord) -> datetime | None:
-    """Return the time when the output of a skipped stage was created, or None if its record does not contain the time."""
+    """Return the time when the output of a skipped stage was created, or None if its record has no time."""
     if isinstance(stage, RegisteredVersion) and stage.created:
         return datetime.fromisoformat(stage.created)
     folder: Path | None = getattr(stage, "folder", None)

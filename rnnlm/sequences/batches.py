@@ -1,7 +1,6 @@
 """Batches of tensors: shuffled and padded rows (sentence mode), or windows over the lanes of a stream (stream mode).
 
-Random orders are drawn from Philox, a counter-based generator (Salmon et al. 2011), so they are the same on all
-machines.
+Random orders are drawn from Philox, a counter-based generator (Salmon et al. 2011), which is the same on all machines.
 """
 
 from collections.abc import Iterator
@@ -61,8 +60,7 @@ class Batch:
         """Return the rows of one rank, which are every world_size-th row from row `rank` on. A rank may get no row."""
         if world_size == 1:
             return self
-        # The rows are sorted by length. If a rank got neighbouring rows, the last rank would get all of the longest
-        # ones.
+        # The rows are sorted by length. If a rank got neighbouring rows, the last rank would get all of the longest.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
@@ -192,9 +190,7 @@ def chunks(source: RowSource) -> Iterator[TokenRows]:
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
-    """Return consecutive rows as batches.
-
-    Each row is padded on the right to the length of the longest row of its batch.
+    """Return consecutive rows as batches, in which each row is padded on the right to the longest one.
 
     All batches are views of one array. Hence the number of NumPy calls does not grow with the number of batches.
     """

@@ -31,8 +31,7 @@ from rnnlm.training.seeding import preserve_random_states, random_states, set_ra
 from rnnlm.training.speed_meter import SpeedMeter
 
 logger = logging.getLogger(__name__)
-# The largest number of measurements of a run. It is small, because each measurement waits for the device.
-MEASUREMENTS = 200
+MEASUREMENTS = 200  # The largest number of measurements of a run, each of which waits for the device.
 
 
 @dataclass
@@ -121,8 +120,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # The validation comes before the next step, because a run that was interrupted during a validation
-                # resumes here.
+                # The validation comes before the next step, because a run that was interrupted in it resumes here.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:
@@ -173,10 +171,7 @@ class TrainingLoop:
             self.plan_again(self.pace, seconds, progress)
 
     def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
-        """Change the number of steps if they are faster or slower than expected.
-
-        All ranks follow the plan of rank 0.
-        """
+        """Change the number of steps if they are faster or slower than expected. All ranks use the plan of rank 0."""
         steps = pace.plan(self.step, self.updater.recorded_shapes, seconds) if self.process_group.is_main else 0
         if not (steps := self.process_group.max(steps)):
             return
@@ -195,10 +190,7 @@ class TrainingLoop:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate.
-
-        Because of the checkpoint, a signal may interrupt the validation at any time.
-        """
+        """Write a checkpoint, then validate. Hence a signal may interrupt the validation at any time."""
         self.save_checkpoint()
         with self.speed.paused(), self.averaging.applied(self.model) if self.averaging else nullcontext():
             with self.interruption.deferred(False), preserve_random_states():
@@ -288,8 +280,7 @@ class TrainingLoop:
         """Restore the whole state, including the states of the global random generators."""
         self.step, self.tokens, self.rollbacks = state["step"], state["tokens"], state["rollbacks"]
         self.best.perplexity, self.best.weights = state["best_perplexity"], state["best_weights"]
-        # Batch.share distributes the rows in the same way.
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # Batch.share does the same.
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)
         self.model.load_state_dict(state["model"])
@@ -299,8 +290,7 @@ class TrainingLoop:
             self.pace = None
             if planned != self.total_steps:
                 self.set_length(planned)
-        # The loaded value may be older than the second plan of the length.
-        self.schedule.factor.total_steps = self.total_steps
+        self.schedule.factor.total_steps = self.total_steps  # The loaded value may be older than the second plan.
         if self.averaging is not None:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])

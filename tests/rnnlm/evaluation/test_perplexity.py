@@ -1,4 +1,4 @@
-"""Reported perplexities equal those that are computed independently."""
+"""Reported perplexities equal perplexities that are computed independently."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compute a model's predictions by their definition, with one forward pass and a separate n-gram search per position."""
+"""Compute a model's predictions by their definition: a forward pass and a separate n-gram search per position."""
 
 from collections.abc import Sequence
 

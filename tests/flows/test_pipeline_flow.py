@@ -174,7 +174,10 @@ def shown(key: str) -> StoredArtifact:
 
 
 def calls_in_order(path: Path, *functions: str) -> list[str]:
-    """Return the names of all functions that the given functions of a file call, in textual order, such as b for `a.b()`."""
+    """Return the names of all functions that the given functions of a file call, in textual order.
+
+    For `a.b()` it is b.
+    """
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))

@@ -59,7 +59,7 @@ def resumed_runs(client: SyncPrefectClient, deployment: UUID, home: Home) -> int
 
 
 def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkpoint: bool) -> FlowRun:
-    """Let the deployment's newest run begin, write a checkpoint if `checkpoint` is true, and simulate that it is killed."""
+    """Let the deployment's newest run begin, write a checkpoint if `checkpoint` is true, and simulate a kill."""
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Running(), force=True)
     if checkpoint:

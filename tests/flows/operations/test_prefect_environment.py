@@ -1,4 +1,4 @@
-"""No process of rnnlm executes a file of an rnnlm home, and the user's variables take precedence over rnnlm's defaults."""
+"""No process of rnnlm executes a file of an rnnlm home, and rnnlm's defaults do not override the user's variables."""
 
 import json
 import os

@@ -36,7 +36,7 @@ def texts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def configure(texts: Path, tmp_path: Path, toy_run: RunRecord) -> Configure:
-    """Return a function that makes a configuration for `texts` and the toy model, with shards of three documents."""
+    """Return a function that creates a configuration for `texts` and the toy model, with shards of three documents."""
 
     def build(**fields: Any) -> ScoringConfig:
         defaults = {

@@ -1,4 +1,4 @@
-"""The champion of the only registered model scores the texts if no model is named."""
+"""If no model is named and only one is registered, its champion scores the texts."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def leave(live: LiveServer, path: str, body: str) -> socket.socket:
 
 
 def before_each_check(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], None]) -> None:
-    """Call `wait` before each window of a scored text, and before the check for disconnection that precedes the window."""
+    """Call `wait` before each window of a scored text, and before the check that precedes each window."""
     interruptible = text_scorer.interruptible
 
     def slower(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:

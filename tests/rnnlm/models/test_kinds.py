@@ -178,7 +178,7 @@ def test_the_scan_equals_the_recurrence(steps: int) -> None:
 
 
 def test_minimal_cells_by_hand() -> None:
-    """The states of minimal GRU and LSTM agree with a calculation by hand from the equations in the paper's appendix."""
+    """The states of minimal GRU and LSTM agree with a calculation by hand from equations in the paper's appendix."""
     x, h = torch.tensor([[0.5]]), torch.tensor([[0.25]])
 
     def sigmoid(value: float) -> float:

@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of Popen that replace the root user by another user, because PostgreSQL refuses to run as root."""
+    """Return arguments of Popen that replace the root user, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")

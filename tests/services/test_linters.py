@@ -1,4 +1,4 @@
-"""The files of deploy/ pass the checks of the Compose specification, Kubernetes' schemas, hadolint and Prefect's worker."""
+"""The files of deploy/ pass the checks of Compose, of Kubernetes' schemas, of hadolint and of Prefect's worker."""
 
 import asyncio
 import json

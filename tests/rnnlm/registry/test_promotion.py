@@ -161,7 +161,7 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
-    """If a candidate loses against the best champion, the version keeps the evidence about the present champion.
+    """A version that loses against the best champion keeps the evidence about the present champion.
 
     The version's parent is the present champion, and the evidence contains the number of the comparison with it.
     """

@@ -1,4 +1,4 @@
-"""If two candidates are registered at the same time, the better one is the champion at the end."""
+"""The better of two candidates is the champion at the end if both are registered at the same time."""
 
 import json
 import os

@@ -91,7 +91,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
 def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If two machines store the same folder at the same time, their files are not mixed.
+    """The files of two machines are not mixed if both machines store the same folder at the same time.
 
     This may happen if two machines train the same run, and the files of both runs differ.
     """

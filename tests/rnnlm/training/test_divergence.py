@@ -1,4 +1,4 @@
-"""If the loss is NaN or explodes, training stops with advice or returns to the last good checkpoint."""
+"""Training stops with advice or returns to the last good checkpoint if the loss is NaN or explodes."""
 
 import math
 from pathlib import Path

@@ -160,7 +160,7 @@ def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
 
 
 def test_rows_outside_batch_and_sample_stay_bit_by_bit() -> None:
-    """With the sampled loss, rows of tokens that are neither in the batch nor in the sample do not change.
+    """Rows of tokens that are neither in the batch nor in the sample do not change with the sampled loss.
 
     The step uses sparse gradients and dropout.
     """

@@ -1,4 +1,4 @@
-"""If no model is named and only one is registered, its champion scores the texts."""
+"""The champion of the only registered model scores the texts if the user names no model."""
 
 import pytest
 

@@ -37,7 +37,7 @@ def state(step: int) -> dict[str, Any]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    """Write the checkpoints of steps 10 and 20, and return their folder."""
+    """Write the checkpoints of steps 10 and 20, and return the Checkpoints object."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", 2, 1000.0)
     for step in (10, 20):
         assert checkpoints.write(step, state(step))

@@ -23,7 +23,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 
 def configured(config: PipelineConfig, settings: dict[str, Any] | None = None) -> PipelineConfig:
-    """Return a configuration that writes checkpoints after every step, so that many kills interrupt the writing."""
+    """Return a configuration that writes checkpoints every 0.02 seconds, so that many kills interrupt the writing."""
     frequent = {
         "training.epochs": 12,  # Each epoch has 10 steps.
         "training.validation.evaluations": 4,

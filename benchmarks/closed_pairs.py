@@ -52,7 +52,7 @@ def print_row(name: str, lines: Iterable[str]) -> None:
 
 
 def closes_brackets(line: str) -> bool:
-    """Return True if each bracket of the line is closed by a bracket of the same kind, in the reverse order of opening."""
+    """Return True if each bracket is closed by a bracket of the same kind, in the reverse order of opening."""
     opened: list[str] = []
     for character in line:
         if character in CLOSING.values():

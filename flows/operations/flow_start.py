@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Return a decorator that makes a function a Prefect flow, with names of flow_run_label and short errors."""
+    """Return a decorator that converts a function to a Prefect flow with names of flow_run_label() and short errors."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])

@@ -57,7 +57,7 @@ def access_problem(address: str) -> str:
 
 
 def is_night(run: dict[str, Any]) -> bool:
-    """Return True if a schedule started the run, and not a person or another program."""
+    """Return True if a schedule started the run, not a user or another program."""
     return SCHEDULED_TAG in run["tags"]
 
 

@@ -33,11 +33,11 @@ class ScheduleRow(Record):
     cron: str
     timezone: str
     active: bool
-    own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
+    own: bool  # True if `rnnlm schedule` created the schedule, False if it comes with rnnlm.
     next_run: datetime | None
     last_state: str  # The state of the last run, or "" if the deployment has never run.
     last_run: datetime | None
-    last_by_hand: bool  # True if a person started the last run rather than the schedule.
+    last_by_hand: bool  # True if a user, not the schedule, started the last run.
 
 
 def schedule(
@@ -157,7 +157,7 @@ def schedule_row(
     return ScheduleRow(
         name=name,
         corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
-        # Schedules of other kinds can be made in the Prefect UI.
+        # Schedules of other kinds can be created in the Prefect UI.
         cron=timing["schedule"].get("cron") or "not a cron line",
         timezone=timing["schedule"].get("timezone") or "UTC",
         active=timing["active"] and not deployment["paused"],

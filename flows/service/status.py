@@ -40,7 +40,7 @@ class RunStatus(Record):
     when: str  # The local time of the start, which may be in the past or in the future.
     state: str
     note: str = ""  # The run's progress, the reason why it waits, or its error.
-    by_hand: bool = False  # True if a person has started the run rather than a schedule.
+    by_hand: bool = False  # True if a user, not a schedule, has started the run.
 
 
 class NightStatus(Record):
@@ -69,7 +69,7 @@ class HomeStatus(Record):
     home: str
     servers: tuple[str, ...] = ()  # One line per server, or no line if `rnnlm up` is not running.
     nights: tuple[NightStatus, ...] = ()
-    # The runs that a person has started after the last nightly run of a schedule.
+    # The runs that a user has started after the last nightly run of a schedule.
     by_hand: tuple[NightStatus, ...] = ()
     running: tuple[RunStatus, ...] = ()
     waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.

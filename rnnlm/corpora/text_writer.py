@@ -66,7 +66,7 @@ class CorpusWriter:
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
         """Append the text of a source to the role's file, with a line feed at the end.
 
-        If `rows` is true, each piece is a table row, which is a source of its own and ends with a line feed.
+        If `rows` is true, each piece is a table row that ends with a line feed. Each row is a separate source.
         """
         file = self.roles.setdefault(role, RoleFile(self.folder, role))
         breaker = LineBreaker()

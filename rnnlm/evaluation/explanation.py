@@ -79,8 +79,7 @@ def explain(
             if check is not None:
                 check()
             (start, end), nll_nats = next(places)
-            # A token without text of its own, such as a part of a character, is shown by its spelling in the
-            # vocabulary.
+            # A token that adds no text, such as a part of a character, is shown by its spelling in the vocabulary.
             covered = text[start:end] if target_id != EOS else ""
             target_text = covered or spelling(tokenizer, target_id)
             shares, token_ids = logits.softmax(dim=0).topk(count)

@@ -37,7 +37,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     return mask
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
 if triton is not None:
 
     @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])

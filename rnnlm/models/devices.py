@@ -41,7 +41,7 @@ def evaluation_device(of_training: str | None) -> torch.device:
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """Return the device of this rank. If the device is a GPU, each rank has a GPU of its own.
+    """Return the device of this rank. If the device is a GPU, each rank has a separate GPU.
 
     Raise DeviceError if there are fewer GPUs than ranks.
     """

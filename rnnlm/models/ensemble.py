@@ -19,8 +19,8 @@ SHARES = "shares"  # The name of the tensor in model.safetensors that contains t
 class Ensemble(LanguageModel):
     """An ensemble that predicts p(w) = Σ share_i p_i(w), where the shares sum to 1.
 
-    The values of `hidden` and `state` are the concatenated values of the members. The ensemble has no embedding, layers
-    or head of its own. Code that needs these must call load_network(), which returns a single network.
+    The values of `hidden` and `state` are the concatenated values of the members. The ensemble itself has no embedding,
+    layers or head. Code that needs these must call load_network(), which returns a single network.
     """
 
     shares: Tensor  # The weights of the members, (members,). They are float32, because some devices have no float64.

@@ -9,7 +9,7 @@ try:
 except ImportError:
     triton = None
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
 if triton is not None:
 
     @triton.jit

@@ -1,6 +1,6 @@
 """A reader of saved models, which accepts only files that rnnlm can have written.
 
-A folder may be damaged or made by somebody else. Each file is checked before anything is created from it: config.json
+A folder may be damaged or come from another user. Each file is checked before anything is created from it: config.json
 and rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, and the
 weights in this module, which is copied into every bundle.
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PROMOTION_TAG = "promotion."
-How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a person decided without evidence.
+How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a user decided without evidence.
 
 
 class Change(Record):

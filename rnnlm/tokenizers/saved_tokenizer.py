@@ -1,6 +1,6 @@
 """A reader of saved tokenizers, which accepts only files that rnnlm can have written.
 
-The folder may be damaged, or made by somebody else. A malicious tokenizer.json may contain regular expressions that
+The folder may be damaged, or come from another user. A malicious tokenizer.json may contain regular expressions that
 never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The components of rnnlm's own kinds of
 tokenizers follow from their settings, so the file is compared with these settings. A pretrained tokenizer may have any
 component of the library, except replacements with which texts grow without bounds. The module is copied into every

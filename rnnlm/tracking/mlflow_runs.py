@@ -48,7 +48,7 @@ class RunOrigin:
 
     name: str  # The name that the orchestrator shows.
     url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
-    deployment: str = ""  # The name of the deployment, or "" if a person started the run by a command.
+    deployment: str = ""  # The name of the deployment, or "" if a user started the run by a command.
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Training of a network, from the set-up to the written model.
 
-train() creates model, data and loss, runs the TrainingLoop, writes the best weights training_loop.py iterates over the
-batches, with validations, checkpoints and measurements in between optimizer_step.py updates the weights by one batch
+train()               creates model, data and loss, runs the TrainingLoop, writes the best weights
+training_loop.py      iterates over the batches, with validations, checkpoints and measurements in between
+optimizer_step.py     updates the weights by one batch
 """
 
 import logging

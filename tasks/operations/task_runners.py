@@ -120,7 +120,7 @@ def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) 
 
 
 def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
-    """Return a decorator that makes a function a task for one part of the work.
+    """Return a decorator that converts a function to a task for one part of the work.
 
     The task is retried twice unless only the user can resolve the error. `name` is the name of a task run, with the
     function's parameters in braces.

@@ -93,7 +93,7 @@ def test_settings_of_measured_commands_mean_what_they_meant() -> None:
 
 
 def measured_commands(page: Path) -> list[str]:
-    """Return the commands in code blocks that train on a particular text with settings of their own."""
+    """Return the commands in code blocks that train on a particular text with non-default settings."""
     lines = (" ".join(shlex.split(line, comments=True)) for line in commands(page))
     return [line for line in lines if re.match("(run|compare) .*--(set|preset)", line) and "my-text" not in line]
 

@@ -5,7 +5,7 @@
 The recursion ends with the uniform distribution over the predictable vocabulary. At the highest order, c is the number
 of occurrences of the n-gram. At lower orders, c is the number of distinct tokens on its left. N-grams that begin with
 <bos> have no tokens on the left, so their occurrences are counted at every order. A context does not extend beyond its
-row. Hence, if a sentence is cut into several rows, the context before each cut is lost.
+row. Hence, if a sentence is split into several rows, the context in the previous row is lost.
 """
 
 import logging

@@ -96,7 +96,8 @@ def draw_targets(
 ) -> None:
     """Write `draws` targets for each predicted token, drawn from the teacher's probabilities.
 
-    Only the teacher's network is used. Its n-gram model was counted on the same text and would predict it too well.
+    Only the teacher's network is used. Its n-gram model was counted on the same text and would predict this text too
+    well.
     """
     device = teacher.embedding.weight.device
     generator = torch.Generator(device).manual_seed(seed)

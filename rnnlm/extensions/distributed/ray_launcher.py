@@ -5,7 +5,7 @@ python -m rnnlm.extensions.distributed.ray_launcher RUN/processes/job.json
     this process ── Ray Train's controller ──┬── worker 0    reads the job, trains, writes the run's folder
                                              └── worker 1 …  reads the job, trains
 
-This module runs in a process of its own, because Ray changes the signal handlers and logging of its process.
+This module runs in a separate process, because Ray changes the signal handlers and logging of its process.
 """
 
 import logging

@@ -65,7 +65,7 @@ class DocumentProcess:
                 env=os.environ | {"PYTHONPATH": python_path()},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Ctrl-C in the terminal does not reach the process, because it has a session of its own. The command
+                # Ctrl-C in the terminal does not reach the process, because it has a separate session. The command
                 # stops it.
                 start_new_session=True,
             )

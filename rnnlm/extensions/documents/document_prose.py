@@ -282,7 +282,7 @@ def docx_prose(data: bytes) -> str:
 
 
 def docx_paragraph(paragraph: Any) -> str:
-    """Return the text of a paragraph. Text boxes in it are left out, because they have paragraphs of their own."""
+    """Return the text of a paragraph. Text boxes in it are left out, because they have separate paragraphs."""
     own = (part for part in paragraph.iter(*TEXT_IN_DOCX) if next(part.iterancestors("{*}p")) is paragraph)
     return "".join("-" if part.tag.endswith("}noBreakHyphen") else part.text or " " for part in own)
 

@@ -101,7 +101,7 @@ class AbilityCell(Record):
 
 
 class ProbeComparison(StageRecord):
-    """A comparison of networks, stored in home.probes as a JSON file with settings and figures, and a plot."""
+    """A comparison of networks, stored in home.probes as a plot and a JSON file with settings and results."""
 
     key: str  # A digest of all inputs and settings of the comparison. It changes if any of them changes.
     settings: dict[str, Any]

@@ -41,7 +41,7 @@ class ServiceMetrics(Collector):
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own.
+    """The metrics of one service, in a separate registry.
 
     The global registry would mix the metrics of two services in one process.
     """

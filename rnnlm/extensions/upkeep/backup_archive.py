@@ -104,7 +104,7 @@ class ArchiveWriter:
 def read_manifest(archive: Path) -> Manifest:
     """Read the manifest.
 
-    Raise HomeError if the file is not a backup, if it was cut off, or if both copies of the manifest are damaged.
+    Raise HomeError if the file is not a backup, if it was truncated, or if both copies of the manifest are damaged.
     """
     if archive.is_dir():
         raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")

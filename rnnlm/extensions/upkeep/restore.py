@@ -74,7 +74,7 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
 
 
 def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
-    """Raise HomeError if an undamaged database file was not made by MLflow or Prefect.
+    """Raise HomeError if an undamaged file is not a database of MLflow or Prefect.
 
     Copies of the databases are written to a temporary folder in `place`.
     """

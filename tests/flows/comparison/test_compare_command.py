@@ -101,7 +101,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
 ) -> None:
     """A comparison that was interrupted during the training of one kind resumes there and keeps finished runs.
 
-    The costs were measured before the interruption, in processes of their own.
+    The costs were measured before the interruption, in separate processes.
     """
     models = ("--models", "elman,min-gru,gru", "--budget", "40000")
     calls: list[object] = []

@@ -60,7 +60,7 @@ def write_project_file(folder: Path, case: str) -> None:
 
 
 def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a process of its own in `folder`, with the rnnlm home `folder/home`."""
+    """Run a command in a separate process in `folder`, with the rnnlm home `folder/home`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment |= {"PYTHONPATH": str(ROOT), "RNNLM_HOME": "home", **variables}
     command = [sys.executable, "-m", "flows.command_line", *arguments]

@@ -66,7 +66,7 @@ def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
 
 
 class Following(UntrackedRun):
-    """A tracker that reads history.jsonl in another process than the one that writes it, like the real tracker.
+    """A tracker that, like the real tracker, does not run in the process that writes history.jsonl.
 
     If `kill` is true, it kills a process of the run after the first checkpoint.
     """

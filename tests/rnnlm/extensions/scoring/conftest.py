@@ -28,7 +28,7 @@ Score = Callable[..., ScoringRecord]
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """Write ten lines. One line is blank, and one has a word that the toy model does not know."""
+    """Write ten lines. One line is blank, and one has a word outside the toy model's vocabulary."""
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return path

@@ -65,9 +65,9 @@ class RunFolder:
     config.json, started.json       configuration, and the ids of the run and its dataset
     history.jsonl, samples/         measurements, and samples during training
     tracking.json                   the positions in history and samples up to which the tracker has sent
-    processes/                      job and result of distributed training; deleted at the end of the run
-    drawn_targets.npy               additional targets (training/further_targets.py); deleted at the end of the run
-    checkpoints/                    see training/checkpointing/checkpoints.py; deleted at the end of the run
+    processes/                      job and result of distributed training; deleted when the run is complete
+    drawn_targets.npy               additional targets (training/further_targets.py); deleted when the run is complete
+    checkpoints/                    see training/checkpointing/checkpoints.py; deleted when the run is complete
     ancestor_documents.parquet      the training documents of the initial model; see training/warm_start.py
     model/, run.json, COMPLETE      the result: the best weights, and the n-gram model mixed with them
     evaluation.json, samples.json   the results of the stages after training

@@ -3,8 +3,8 @@
     python benchmarks/ablations.py CORPUS --home FOLDER [--preset ptb] [--epochs 8] [--only NAME …] [--set S.F=V …]
 
 Each row is a real training run without Prefect and MLflow, with the preset's schedule stretched over `epochs`. All runs
-are kept in the rnnlm home FOLDER. Finished runs are read again and interrupted ones continue, so the table may be
-computed in several sessions. Perplexities are those of the full softmax on whole splits.
+are kept in the rnnlm home FOLDER. Finished runs are read again and interrupted runs continue, so the table may be
+computed in several sessions. Perplexities are computed with the full softmax on whole splits.
 """
 
 import argparse
@@ -26,10 +26,10 @@ from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.training.history import read_measurements
 from rnnlm.training.training_run import run_training
 
-# The rows of the table, each with its changes of the preset. A row whose changes the preset already has is left out.
+# Each row of the table has its changes of the preset. A row is left out if the preset already has its changes.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
-    "seed 1": ["training.seed=1"],  # Another seed shows which differences may be due to chance.
+    "seed 1": ["training.seed=1"],  # Another seed shows how large random differences are.
     "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
     "no locked dropout": [f"training.dropout.{where}=0" for where in ("inputs", "layers", "outputs")],

@@ -50,10 +50,10 @@ class Row:
     noise: float
     speed: float  # The training speed in tokens per second.
     memory: float  # The peak memory in MiB.
-    # The validation perplexity and the best learning rate after a fixed number of tokens.
+    # The validation perplexity after a fixed number of tokens, and the best learning rate.
     after_tokens: tuple[float, float]
     after_seconds: tuple[float, float]
-    # The learning curve as two lists, of seconds and of validation perplexities.
+    # The learning curve as two lists: seconds and validation perplexities.
     curve: tuple[list[float], list[float]]
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--picture", type=Path)
-    # For internal use, in the process whose memory is measured.
+    # The script passes this option to the process whose memory it measures.
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.home:
@@ -141,7 +141,7 @@ def trained_model(home: Home, corpus: str, dataset: DatasetRecord, tokens: int) 
 
 
 def gradients(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, count: int) -> list[torch.Tensor]:
-    """Return the gradients of the first batches of an epoch, one vector per batch."""
+    """Return the gradients of the first batches of an epoch. Each gradient is one vector."""
     found = []
     for batch in islice(training_batches(config.training, dataset, SINGLE_PROCESS).batches(), count):
         model.zero_grad()

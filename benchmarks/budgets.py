@@ -3,10 +3,10 @@
     python benchmarks/budgets.py FOLDER --home HOME [--kinds elman lstm …] [--picture FILE.png]
 
 FOLDER has train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in `rnnlm
-compare`. Every number of epochs is a separate training run, whose schedule ends there. Each kind is trained with the
-one of two learning rates that gave the lower validation perplexity after the fewest epochs. The table shows test
-perplexities. Finished runs are read again from --home, so processes with different --kinds can fill it at the same
-time.
+compare`. Every number of epochs is a separate training run, whose schedule ends after this number. Of two learning
+rates, each kind is trained with the one that has the lower validation perplexity after the fewest epochs. The table
+shows test perplexities. Finished runs are read again from --home, so processes with different --kinds can use the same
+HOME at the same time.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> None:
         curves[kind] = curve(home, dataset, options.folder, kind)
         print(row(NAMES[kind], [score.perplexity for score in curves[kind]]), flush=True)
     counts = next(iter(curves.values()))[0].counts
-    assert counts is not None  # The evaluation of a network includes an n-gram model for comparison.
+    assert counts is not None  # The evaluation of a network also scores an n-gram model for comparison.
     print(row(NAMES["kneser-ney"], [counts.perplexity] * len(EPOCHS)))
     if options.picture:
         draw(curves, counts.perplexity, options.picture)

@@ -11,7 +11,7 @@ on the same tokens:
 - memory: accuracy of recalling a symbol after 24 to 192 others, in the task `echo` of `rnnlm probe abilities`.
 
 Losses are bits per byte of the test split, with paired 95 % bootstrap intervals over documents. After an interruption,
-finished networks are read again from --home.
+finished networks are loaded again from --home.
 """
 
 import argparse
@@ -40,11 +40,11 @@ DOCUMENT_LINES = 40
 CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256
 SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
 COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
-ROW_TOKENS = 32 * 60  # The number of tokens per batch, whatever the length of the rows.
+ROW_TOKENS = 32 * 60  # The number of tokens per batch for every length of rows.
 
 
 class Costs:
-    """The losses of the test documents under networks that are trained when they are needed."""
+    """The losses of the test documents for several networks. A network is trained when its losses are needed."""
 
     def __init__(self, text: Path, home: Home, epochs: int) -> None:
         self.home, self.epochs = home, epochs
@@ -55,7 +55,7 @@ class Costs:
         self.byte_counts = np.zeros(0)
 
     def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
-        """Return the losses of the documents under a network in nats, (documents,)."""
+        """Return a network's loss in nats for each document, as an array of shape (documents,)."""
         config = self.config_of(units, context)
         dataset = prepare_dataset(self.home, config)
         compared = CompareConfig(pipeline=config, models=COMPARED)
@@ -103,7 +103,7 @@ def main() -> None:
 def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
     """Return the losses of documents in nats by kind of network and value, and print a table.
 
-    A trial is the shown value, the number of units and the context.
+    A trial consists of the shown value, the number of units and the context.
     """
     found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
     print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
@@ -116,7 +116,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """Return the accuracies of recalling the first symbol at the end of a row, by kind, for each length of rows."""
+    """Return the accuracy of recalling a row's first symbol at the row's end, by kind and for each length of rows."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}
@@ -127,7 +127,7 @@ def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
 
 
 def print_causes(costs: Costs, contexts: dict[ModelKind, Any], sizes: dict[ModelKind, Any]) -> None:
-    """Print by how many bits per byte each remedy improves the Elman network, such as a longer context."""
+    """Print by how many bits per byte each remedy improves the Elman network. One remedy is a longer context."""
     elman = contexts["elman"]
     remedies = {
         f"context of {CONTEXTS[1]} → {CONTEXTS[-1]} tokens": (elman[CONTEXTS[1]], elman[CONTEXTS[-1]]),
@@ -163,7 +163,7 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    # Two of the lines coincide. Markers of different sizes keep both visible.
+    # Two lines of the plot coincide. Markers of different sizes keep both visible.
     for kind, size in zip(COMPARED, (11, 7, 7), strict=True):
         panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))

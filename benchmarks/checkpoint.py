@@ -1,4 +1,4 @@
-"""Measure the seconds to write and to read a checkpoint, and its size, for models of two sizes.
+"""Measure the seconds in which a checkpoint is written and read, and its size, for models of two sizes.
 
     .venv/bin/python benchmarks/checkpoint.py FOLDER
 
@@ -20,7 +20,7 @@ from rnnlm.config import ModelConfig
 from rnnlm.models.model_factory import build_model
 from rnnlm.training.checkpointing.checkpoints import read_checkpoint, write_checkpoint
 
-# Pairs of hidden size and vocabulary size, for models with about 5 and 100 million parameters.
+# Each pair is a hidden size and a vocabulary size. The models have about 5 and 100 million parameters.
 SIZES = ((390, 6_000), (1_500, 32_000))
 ROUNDS = 5
 

@@ -1,10 +1,10 @@
-"""Measure how often sampled lines close the quotes and brackets that they open.
+"""Measure the fraction of sampled lines with quotes or brackets in which all of them are closed.
 
 python benchmarks/closed_pairs.py RUN_FOLDER TEXT [--lines 2000]
 
 Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder of a run with
-an n-gram model (`model.counts`), which `rnnlm run` prints at its end. TEXT is a file whose lines are measured for
-comparison. Lines are drawn from the whole distribution, at temperature 1, in sentence mode.
+an n-gram model (`model.counts`), which `rnnlm run` prints at its end. For comparison, the lines of the file TEXT are
+measured. Lines are sampled from the whole distribution, at temperature 1, in sentence mode.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def print_row(name: str, lines: Iterable[str]) -> None:
 
 
 def closes_brackets(line: str) -> bool:
-    """Return True if each bracket of the line is closed by one of its own kind, in the reverse order of opening."""
+    """Return True if each bracket is closed by a bracket of the same kind, in the reverse order of opening."""
     opened: list[str] = []
     for character in line:
         if character in CLOSING.values():

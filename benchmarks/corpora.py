@@ -1,10 +1,10 @@
-"""Measure test perplexity and time of network, n-gram model and mixture on several corpora.
+"""Measure the test perplexity and time of network, n-gram model and mixture on several corpora.
 
 python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
 
-The figures are for README and perplexity.md. With `-- --seeds 3`, the table shows mean perplexities over three seeds
-with the 95 % interval of the mean, and mean bits per byte. The column `training` is then the time of the first seed,
-and `whole run` that of all seeds.
+README and perplexity.md show the results. With `-- --seeds 3`, the table shows mean perplexities over three seeds with
+the 95 % interval of the mean, and mean bits per byte. The column `training` is then the time of the first seed, and
+`whole run` is the time of all seeds.
 """
 
 import json

@@ -2,11 +2,11 @@
 
     python benchmarks/decisions.py ../shared/data/brown.txt [--nights 10] [--only log dialogue] [--equal 200]
 
-TEXT has one sentence per line. Each layout is written from it, generated (a log), or taken from this Python's library
-(code). Each layout has an rnnlm home and a registry of its own, and its text grows from run to run. The models are
-n-gram models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
+TEXT has one sentence per line. Each layout is written from TEXT, generated (a log), or taken from this Python's library
+(code). Each layout has a separate rnnlm home and registry, and its text grows from run to run. The models are n-gram
+models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
 comparison with the champion. Afterwards, the losses of the last run's two models are adjusted until both models are
-equally good, and held-out text is drawn repeatedly, to measure how often one model is nevertheless called better. This
+equally good. Held-out text is then drawn repeatedly, to measure how often one model is nevertheless called better. This
 may happen in at most 5 % of the cases.
 """
 
@@ -59,7 +59,7 @@ def newest_first(path: Path, sentences: Sentences) -> None:
 
 
 def scattered(path: Path, sentences: Sentences) -> None:
-    """Write the lines so that new lines are between old ones, and the old ones keep their order."""
+    """Write the lines in such a way that new lines are between old lines, and the old lines keep their order."""
     order = sorted(range(len(sentences)), key=lambda number: random.Random(number).random())
     lines(path, [sentences[number] for number in order])
 
@@ -96,7 +96,7 @@ def five_files(path: Path, sentences: Sentences) -> None:
 
 
 def many_files(path: Path, sentences: Sentences) -> None:
-    """Write a file for every 20 sentences. While the text grows, there come to be more than 100 files."""
+    """Write a file for every 20 sentences. The text grows to more than 100 files."""
     path.mkdir(exist_ok=True)
     for first in range(0, len(sentences), 20):
         (path / f"{first:06d}.txt").write_text("".join(sentences[first : first + 20]))
@@ -203,7 +203,7 @@ def newest(home: Home) -> Path:
 
 
 def false_alarms(losses: Path, pairs: int) -> str:
-    """Return how often one of two equally good models is called better.
+    """Return the fraction of cases in which one of two equally good models is called better.
 
     The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
     each line. Then the same number of lines is drawn with replacement, in runs of RUN neighbours, so that the

@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/encodings.py [FOLDER]
 
-The samples are lists of 5, 20 and 80 names of countries, languages and currencies in each language (from the Unicode
-CLDR in Babel). With FOLDER, they are 1, 3 and 10 lines from the message catalogues LANGUAGE/LC_MESSAGES/*.mo anywhere
-below it, for example in an unpacked wheel of Django. Samples with ASCII letters only are left out. A guess is wrong if
-it does not restore the text. charset-normalizer 3 guesses the same bytes for comparison.
+The samples are lists of 5, 20 and 80 names of countries, languages and currencies in each language, from the Unicode
+CLDR in Babel. With FOLDER, the samples are 1, 3 and 10 lines from the message catalogues LANGUAGE/LC_MESSAGES/*.mo
+below FOLDER, for example in an unpacked wheel of Django. Samples with only ASCII letters are left out. A guess is wrong
+if it does not restore the text. For comparison, charset-normalizer 3 guesses the encoding of the same bytes.
 """
 
 import gettext

@@ -57,9 +57,9 @@ except ImportError:
 
 KEPT_SHARE = 0.95
 AT_ONCE = 4_096
-# The slow methods, and the factor by which the text for measuring their speed is shorter.
+# The slow methods, and the factor by which their text for the speed measurement is shorter.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
-# A method for selecting lines. It returns a cost for each line, which should be high for unwanted lines.
+# A method for ranking lines. It returns a cost for each line. Unwanted lines should have a high cost.
 Way = Callable[[list[str]], np.ndarray]
 
 
@@ -85,7 +85,7 @@ def main() -> None:
         "letters in another order": [" ".join(map(shuffled(draw), line.split())) for line in wanted],
         "a part repeated": [(line[: len(line) // 3] + " ") * 3 for line in wanted],
     }
-    # Each method has a tokenizer of its own, so that no cache contains the text on which speed is measured.
+    # Each method has a separate tokenizer, so that no cache contains the text of the speed measurement.
     mixture, network, counts, unknown = (found.load(BATCH_SETTINGS) for _ in range(4))
     assert counts.model.mixture is not None, "the model has no counts"
     counts.model.mixture = unknown.model.mixture = alone(counts.model.mixture)
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def alone(mixture: CountMixture) -> CountMixture:
-    """Return a mixture that consists of the n-gram model alone."""
+    """Return a mixture in which the n-gram model has the weight 1."""
     return replace(mixture, shares=np.ones_like(mixture.shares))
 
 
@@ -161,7 +161,7 @@ def score(scorer: Scorer, lines: list[str], column: str) -> np.ndarray:
 
 
 def kenlm_way(folder: Path) -> Way:
-    """Return a function that computes KenLM's bits per byte on the model's tokens."""
+    """Return a function that computes bits per byte with KenLM on the model's tokens."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "counts.arpa"
         export_arpa(folder, path)
@@ -180,7 +180,7 @@ def kenlm_way(folder: Path) -> Way:
 
 
 def roc(good: np.ndarray, bad: np.ndarray) -> float:
-    """Return the area under the ROC curve: how probably an unwanted line has a higher cost than a wanted one.
+    """Return the area under the ROC curve, which is P(cost of an unwanted line > cost of a wanted line).
 
     Ties count as half (Mann and Whitney 1947).
     """

@@ -1,10 +1,11 @@
-"""Measure what the gates before training report on real and on damaged texts. Their thresholds are based on this.
+"""Measure the results of the data gates on real and on damaged texts. The gates' thresholds are based on them.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 
 FOLDER has brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with the
-text of a champion. The damaged texts are made from the second half of Brown and compared with the first half. A second
-table shows the measurements that need no champion, for each corpus, with the default tokenizer and with 8,000 words.
+text of a champion. The damaged texts are created from the second half of Brown and compared with the first half. A
+second table shows the measurements that need no champion, for each corpus, with the default tokenizer and with 8,000
+words.
 """
 
 import base64
@@ -81,7 +82,7 @@ def encoded(text: str) -> str:
 
 
 def cyrillic() -> dict[int, int]:
-    """Return a map from each Latin letter to a Cyrillic one."""
+    """Return a map from each Latin letter to a Cyrillic letter."""
     small = {ord("a") + number: ord("а") + number for number in range(26)}
     return small | {letter - 32: target - 32 for letter, target in small.items()}
 

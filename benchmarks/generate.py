@@ -25,7 +25,7 @@ from rnnlm.models.model_factory import build_model, load_model
 
 LENGTHS = (100, 1_000, 10_000)  # The numbers of tokens per generated text.
 ROWS = (1, 8, 32)  # The numbers of texts that are generated in one batch.
-NEVER = -1  # Used as the id of <eos>, so that no text ends before its full length.
+NEVER = -1  # With this id of <eos>, no text ends before its full length.
 DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The default sampling options of `rnnlm generate`.
 
 
@@ -33,7 +33,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """Return a loop that only computes x W, h U and the product of h and the output matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    # The weights are made contiguous, which is faster, as in rnnlm's loop.
+    # As in rnnlm's loop, the weights are contiguous, because products are then faster.
     head = network.head.weight.detach().t().contiguous()
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))
@@ -102,7 +102,7 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
 def microseconds_a_token(
     model: RnnlmForCausalLM, lengths: Sequence[int], rounds: int
 ) -> dict[int, tuple[float, float]]:
-    """Return the median times per token of rnnlm's loop and of its part outside of matrix products, by length of text.
+    """Return the median times per token of rnnlm's loop and of its part outside the matrix products, by length of text.
 
     The lengths are measured in turn.
     """
@@ -110,7 +110,7 @@ def microseconds_a_token(
     for _ in range(rounds):
         for tokens, (ours, above) in found.items():
             runs = {"products": products_alone(model), "ours": our_loop(model)}
-            # Short texts are measured more often, because a disturbance affects them more.
+            # Short texts are measured more often, because disturbances affect them more.
             seconds = seconds_in_turn(runs, tokens, max(1, 2_000 // tokens))
             ours += seconds["ours"]
             above += [a - b for a, b in zip(seconds["ours"], seconds["products"], strict=True)]
@@ -148,7 +148,7 @@ def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> No
 
 
 def print_mixture(folder: Path, rounds: int, tokens: int = 100) -> None:
-    """Print the figures of the mixture at temperature 0.8 and top-p 0.95, the defaults of `rnnlm generate`."""
+    """Print the times of the mixture at temperature 0.8 and top-p 0.95, the defaults of `rnnlm generate`."""
     mixed, alone = load_model(folder), load_model(folder)
     alone.mixture = None
     sizes = {name: (folder / f"{name}.safetensors").stat().st_size / 1e6 for name in ("model", "counts")}

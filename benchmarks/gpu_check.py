@@ -4,7 +4,7 @@
 
 `speed` prints the tokens per second for six shapes of models and batches. For each shape it measures the training step
 of a textbook (benchmarks/textbook.py), cuDNN's recurrence with torch's loss (plain and as one CUDA graph), and rnnlm's
-step (plain and captured). The utilization is relative to the rate of a matrix product alone, which is measured first.
+step (plain and captured). The utilization is relative to the rate of a single matrix product, which is measured first.
 `profile` writes the kernels of three captured steps. With --device cpu, the shapes are tiny, which only tests the
 script.
 """
@@ -66,14 +66,13 @@ def print_speeds(options: argparse.Namespace) -> None:
     for shape in SHAPES if options.device == "cuda" else TINY_SHAPES:
         classes, units, layers, rows, tokens = shape
         print(f"{layers} x {units} units, {classes:,} classes, {rows} x {tokens} tokens", flush=True)
-        # Floating-point operations per token. The backward pass costs twice as much as the forward pass, and each
-        # weight needs a multiplication and an addition.
+        # Floating-point operations per token. Each weight needs 2 in the forward pass and 4 in the backward pass.
         operations = 6 * (classes * units + layers * 2 * units * units)
         first = None
         for row, make in ROWS.items():
             try:
                 speed = rows * tokens / seconds_of(make(shape, options.device), options.device)
-            except Exception as error:  # The table continues with the next row.
+            except Exception as error:  # If a shape fails, the table continues with the next row.
                 print(f"  {row}: FAILED, {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
             first = first or speed

@@ -4,8 +4,8 @@
 
 FILE has a sentence per line, and every twentieth sentence is used for validation. All variants train the model of
 benchmarks/textbook.py (two layers, 128 units, AdamW at 0.001, batches of 128 sentences of at most 30 tokens) on the
-same batches. The table shows the perplexity and the total probability of rare classes, which are those that are not in
-every sample (their inclusion probability is below 1). The script needs the packages that time_to_perplexity.py needs.
+same batches. The table shows the perplexity and the total probability of rare classes. A class is rare if its inclusion
+probability in a sample is below 1. The script needs the packages that time_to_perplexity.py needs.
 """
 
 import argparse
@@ -45,9 +45,10 @@ class Variant:
     name: str
     classes: int | None  # The number of sampled classes, or None for the exact loss.
     bias: str
-    # If True, the optimizer updates only the rows of classes in the sample, as rnnlm does on a CPU.
+    # If True, the optimizer updates only the sampled classes' rows, as rnnlm does on a CPU.
     by_rows: bool = True
-    # If True, gradients are exact, but the output layer uses only those of the targets and of 1,024 sampled classes.
+    # If True, gradients are exact, but the output layer uses only the gradients of the targets and of 1,024 sampled
+    # classes.
     masked: bool = False
 
 
@@ -129,7 +130,7 @@ def compete(
 
 @torch.no_grad()
 def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) -> float:
-    """Return the total probability of these classes, as the mean over the first thousand rows."""
+    """Return the total probability of these classes, averaged over the predicted tokens of the first batches."""
     model.eval()
     chosen, sums, count = torch.from_numpy(classes), 0.0, 0
     for batch in itertools.islice(ordered_batches(valid, BATCH_SIZE), 8):
@@ -144,7 +145,7 @@ def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) 
 def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
     """Return the training and validation rows.
 
-    A row is `<bos>`, the words and `<eos>`, cut after CONTEXT_LENGTH tokens.
+    A row is `<bos>`, the words and `<eos>`, truncated after CONTEXT_LENGTH tokens.
     """
     sentences = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     parts = [s for i, s in enumerate(sentences) if i % 20], sentences[::20]
@@ -162,7 +163,7 @@ def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
 
 
 def targets(rows: TokenRows) -> np.ndarray:
-    """Return all tokens except the first of each row, (predicted tokens,)."""
+    """Return all tokens except the first of each row, as an array of shape (predicted tokens,)."""
     inside = np.ones(len(rows.token_ids), bool)
     inside[rows.offsets[:-1]] = False
     return rows.token_ids[inside]

@@ -3,8 +3,8 @@
     python3 benchmarks/installation.py python3.11 /usr/bin/python3.13 … [--tests]
     python3 benchmarks/installation.py python3.11 --extras
 
-Each Python version gets an environment of its own. All installations share one rnnlm home, which the first one creates.
-The environment variables TORCH, TORCH_INDEX and those of pip have their usual effects.
+Each Python version gets a separate environment. All installations share one rnnlm home, which the first installation
+creates. The environment variables TORCH, TORCH_INDEX and those of pip have their usual effects.
 """
 
 import argparse
@@ -46,7 +46,10 @@ def extras() -> list[str]:
 
 
 def step(clone: Path, command: list[str], home: Path) -> None:
-    """Run a command in the clone. Print its seconds, the size of .venv and, if it failed, its last line of output."""
+    """Run a command in the clone.
+
+    Print its seconds, the size of .venv and, if the command failed, its last output line.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, start = mebibytes(clone / ".venv"), time.perf_counter()
     environment["RNNLM_HOME"] = str(home)

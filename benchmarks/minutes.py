@@ -2,8 +2,8 @@
 
 python benchmarks/minutes.py CORPUS [--minutes 3] [--units 256 384 512] [--dropout 0.1 0.2 0.4] [--set SETTING …]
 
-The first row has the size and dropout that `--minutes` chooses. Each row is a separate training run on as many tokens
-as this machine can process in the minutes.
+The first row has the size and dropout that `--minutes` chooses. Each row is a separate training run. Its number of
+tokens is the number that this machine can process in the minutes.
 """
 
 import argparse

@@ -71,16 +71,16 @@ def write_text(path: Path, tokens: int) -> None:
 
 
 def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int) -> np.ndarray:
-    """Draw rows of <bos>, words and <eos>, (count, LENGTH + 1) uint16.
+    """Draw rows of <bos>, words and <eos>, as a uint16 array of shape (count, LENGTH + 1).
 
-    Every second word, on average, depends on the previous word.
+    On average, every second word depends on the previous word.
     """
     block = np.full((count, LENGTH + 1), EOS, np.uint16)
     block[:, 0] = BOS
     before = np.full(count, BOS, np.int64)
     for position in range(1, LENGTH):
         free = np.minimum(np.searchsorted(cumulated, generator.random(count)), VOCABULARY - 5)
-        # The index of the chosen successor. Each word has eight possible ones.
+        # The index of the chosen successor. Each word has eight possible successors.
         choice = np.minimum(generator.geometric(0.5, count), 8)
         led = (before * 7_919 + choice * 104_729) % (VOCABULARY - 4) % (before % 97 * 50 + 20)
         before = np.where(generator.random(count) < 0.55, led, free) + 4
@@ -89,7 +89,7 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
 
 
 class Watch(threading.Thread):
-    """A thread that records the largest size of the spill folder, which is measured twice a second."""
+    """A thread that records the largest size of the spill folder. It measures the size twice a second."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)

@@ -4,10 +4,10 @@
 
 The n-th nightly run reads the first 40 % of TEXT, and a thirtieth of the rest for each earlier run. Every fifth run
 reads the same text as the run before. During one run, the process of the flow is killed with kill -9. During another
-one, every process of the rnnlm home is killed, as in a power cut. After every seventh run, `rnnlm prune` is called, as
-the weekly deployment does. The table has a row per run with the seconds from the trigger to the final state, whether
-the model became champion, its bits per byte on the test split, and the size of the home. The exit code is 1 if a
-nightly run has no result, a run is left unfinished, or a registered champion cannot be loaded.
+run, every process of the rnnlm home is killed, which simulates a power failure. After every seventh run, `rnnlm prune`
+is called, as in the weekly deployment. The table has a row per run with the seconds from the trigger to the final
+state, whether the model became champion, its bits per byte on the test split, and the size of the home. The exit code
+is 1 if a nightly run has no result, a run is left unfinished, or a registered champion cannot be loaded.
 """
 
 import argparse
@@ -93,7 +93,7 @@ class Nights:
             accident = {options.nights // 3: "kill -9", 2 * options.nights // 3: "power cut"}.get(night, "")
             rows.append(self.night(night, accident))
             if night % 7 == 6:
-                # Recent items are not kept, because all simulated nightly runs are within the same hour.
+                # Recent items are pruned, too, because all simulated nightly runs are within the same hour.
                 self.rnnlm("prune", "--days", "0", "--recent-hours", "0")
                 rows[-1]["MB"] = f"{rows[-1]['MB']} → {self.megabytes()}"
             print(rows[-1], file=sys.stderr, flush=True)
@@ -126,7 +126,7 @@ class Nights:
         }
 
     def strike(self, accident: str, deployment: str) -> None:
-        """Kill the flow's process or all processes, and then do what a schedule or systemd would do."""
+        """Kill the flow's process or all processes, and then run the commands of a schedule or of systemd."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
@@ -139,7 +139,7 @@ class Nights:
             self.up()
         else:
             self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
-            self.rnnlm("trigger", "settle")  # The schedule of the flow `settle` runs it every 30 minutes.
+            self.rnnlm("trigger", "settle")  # In production, the flow `settle` runs every 30 minutes.
 
     def running(self) -> RunningHome:
         running = read_running(self.home)

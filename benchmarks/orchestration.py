@@ -2,11 +2,11 @@
 
     python benchmarks/orchestration.py TEXT [--steps 300] [--rounds 7]
 
-The overhead per step is measured in one process. A bare loop and the train task of a flow run take turns, each from new
-weights and over the same first steps. Evaluations are excluded on both sides. On a machine with other users, whole
-rounds differ by more than the overhead, so the time that a flow run spends outside of its steps is also measured within
-the run. The fixed overhead is the wall-clock time of a whole `rnnlm train` of one step, minus that of a bare script
-that loads the same libraries and takes the same step, with and without a running Prefect server.
+The overhead per step is measured in one process. A bare loop and the train task of a flow run are measured in turn,
+each from new weights and over the same first steps. Evaluations are excluded on both sides. On a machine with other
+users, whole rounds differ by more than the overhead. The time that a flow run spends outside its steps is therefore
+also measured within the run. The fixed overhead is the wall-clock time of a whole `rnnlm train` of one step, minus that
+of a bare script that loads the same libraries and takes the same step, with and without a running Prefect server.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main() -> None:
 def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
     from flows.pipeline_flow import prepare_flow
 
-    # The default model with a single evaluation, because evaluations are excluded on both sides.
+    # The default model has a single evaluation here, because evaluations are excluded on both sides.
     config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))
     return config, prepare_flow(config).dataset
 
@@ -112,7 +112,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
 
 def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> tuple[float, float]:
-    """Return the seconds per step of the train task in a flow run, and their fraction outside of take_step.
+    """Return the seconds per step of the train task in a flow run, and the fraction of them outside take_step().
 
     The seconds are computed from the run's history, as the time between measurements without pauses.
     """
@@ -201,7 +201,10 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 
 
 def bare_step(home: Path) -> None:
-    """Run the bare script for the comparison with `rnnlm train`: the same libraries, one step and the same scores."""
+    """Run the bare script for the comparison with `rnnlm train`.
+
+    It has the same libraries, one step and the same scores.
+    """
     from rnnlm.config import EvaluationConfig
     from rnnlm.evaluation.token_losses import nll_of_split
     from rnnlm.models.model_factory import build_model
@@ -211,7 +214,7 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    # The splits that a run reads: at the end of training, in the evaluation, and for the losses by token.
+    # A run reads these splits at the end of training, in the evaluation, and for the losses by token.
     for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

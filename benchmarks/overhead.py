@@ -1,11 +1,11 @@
-"""Measure the seconds that commands take beside the training, and compare them with the time of their imports.
+"""Measure the seconds that commands take in addition to the training, and compare them with the time of their imports.
 
     .venv/bin/python benchmarks/overhead.py TEXT [--checkouts . ../before] [--rounds 3]
 
-Two texts of 350 kB are cut from TEXT. Each checkout has an rnnlm home of its own, runs with this Python, and takes its
-turn in every round. `begin` is the time until the first stage ends, `training` the training stage, `end` the time from
-the last stage to the end, and `others` the rest. `factor` divides the seconds without training by those of the imports,
-which are measured in every round.
+Two texts of 350 kB are taken from TEXT. Each checkout has a separate rnnlm home, runs with this Python, and is measured
+once in every round. `begin` is the time until the first stage ends, `training` the training stage, `end` the time from
+the last stage to the end, and `others` the rest. The value `factor` is (seconds - training) / (seconds of the imports).
+The imports are measured in every round.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def write_texts(source: Path, folder: Path) -> list[Path]:
 
 
 def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
-    """Return the measured commands in their order. Each command needs the results of the commands before it."""
+    """Return the measured commands in their order. Each command needs the results of the previous commands."""
     first, second, lines = map(str, texts)
     run, model = ["run", "--minutes", "0.1", "--corpus"], "rnnlm-second"
     return {

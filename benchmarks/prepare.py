@@ -2,7 +2,7 @@
 
 python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory …]
 
-TEXT is a plain text file. Larger corpora are concatenated copies of it. Sizes are in millions of tokens. Further
+TEXT is a plain text file. Larger corpora are concatenated copies of TEXT. Sizes are in millions of tokens. Further
 measurements are about reading, padding and Parquet parts.
 """
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    # For internal use: the rnnlm home and the action of a new process of the benchmark.
+    # The script passes the rnnlm home and the action to its new processes.
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -109,7 +109,7 @@ def prepared(
     return dataset, time.perf_counter() - start
 
 
-# torch is imported only in functions that need it, because the processes that tokenize import this file, too.
+# Only functions that need torch import it, because the processes that tokenize also import this file.
 
 # --- speed -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processes: int, scratch: Path) -> float:
-    """Return the seconds of making the same rows with `datasets.map` and inserting them into DuckDB through Arrow."""
+    """Return the seconds in which `datasets.map` creates the same rows and Arrow inserts them into DuckDB."""
     import duckdb
     from datasets import load_dataset
     from transformers import AutoTokenizer
@@ -204,7 +204,7 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
     """Return Spearman's correlation between the rows' positions in the file and in the epoch, for each of some epochs.
 
     A correlation of 0 means a random order. Windows draw their chunks at random, so the correlation varies around 0
-    with a deviation of 1 / sqrt(chunks). For a full shuffle it would be 1 / sqrt(rows).
+    with a deviation of 1 / sqrt(chunks). For a full shuffle, the deviation would be 1 / sqrt(rows).
     """
     from rnnlm.sequences.batches import shuffled_batches
 
@@ -217,7 +217,7 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
 
 
 class Numbered:
-    """Rows that contain only their own number."""
+    """Rows in which every token is the row's number."""
 
     def __init__(self, rows: int) -> None:
         self.predicted_count = rows
@@ -231,7 +231,7 @@ class Numbered:
 
 
 def bytes_a_token(dataset: DatasetRecord) -> float:
-    """Return the bytes of the dataset's file per stored token, without the bytes of a file that has no sequences."""
+    """Return the bytes of the database blocks of the table shifted_sequences per stored token."""
     import duckdb
 
     with duckdb.connect(str(dataset.database), read_only=True) as connection:
@@ -248,7 +248,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the fraction of padding in batches of the text's own rows."""
+    """Print the fraction of padding in batches of the text's rows."""
     from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class PeakMemory:
-    """A context in which the peak memory of a process and its descendants is measured, in MiB."""
+    """A context that measures the peak memory of a process and its descendants in MiB."""
 
     def __init__(self, root: int, every_seconds: float = 0.05) -> None:
         self.root, self.every_seconds = root, every_seconds

@@ -41,7 +41,7 @@ class Version:
 
 
 class Losses:
-    """The losses of several models on one text: nats, (models, lines), and byte_counts, (lines,)."""
+    """The losses of several models on one text: nats of shape (models, lines), and byte_counts of shape (lines,)."""
 
     def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
         self.nats, self.byte_counts = nats, byte_counts
@@ -61,7 +61,7 @@ class Registry:
         self.config, self.versions = config, [first]
         self.champion = self.best = 0
         self.comparisons = 0
-        self.was_champion = {0: 0}  # For each version, the last nightly run at which it was champion.
+        self.was_champion = {0: 0}  # For each version, the last nightly run in which it was champion.
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
         """Register a candidate, and return True if it is champion now."""
@@ -140,7 +140,7 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Simulate a series of nightly runs, and return four figures.
+    """Simulate a series of nightly runs, and return four values.
 
     These are the loss of the champions in percent if all candidates are equally good, the nightly runs until a model
     that is 1 % better becomes champion, the nightly runs until there is a champion for a new topic, and the number of
@@ -156,7 +156,7 @@ def simulate(
     served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
     for night in range(1, nights + 1):
         candidate, lines = tonight()
-        # Every fifth candidate is broken, as after an interrupted, diverged or wrongly configured training.
+        # Every fifth candidate is broken, which simulates an interrupted, diverged or wrongly configured training.
         if night % 5 == 0:
             wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
             broken += registry.register(night, wrong, losses, lines)
@@ -173,7 +173,7 @@ def simulate(
             if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
-        # Replace the champion by a usual candidate, before the next better model is tried.
+        # Before the next better model is tried, a usual candidate replaces the champion.
         registry.versions[registry.champion] = candidate
         registry.best = registry.champion
 

@@ -7,8 +7,7 @@ of the text. Existing texts are used again. An engine is a number of local proce
 of two nodes with one core each on this machine. Each run is the whole command in a new home, followed by the same
 command again (`again`), which finds all results. Memory is the peak over all processes, including the servers of
 Prefect and Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number of tokens,
-and the held-out splits have 1 MB each. Every dataset is stored as Parquet parts, which is otherwise the default only
-for large texts.
+and the held-out splits have 1 MB each. Every dataset is stored as Parquet parts. By default, only large texts are.
 """
 
 import argparse
@@ -31,10 +30,10 @@ from process_memory import PeakMemory
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 HELD_OUT_BYTES, TRAINED_TOKENS = 1_000_000, 50_000
-# The number of different words, the number of likely successors of each word, and the probability that one of them
-# follows.
+# The number of words, the number of likely successors of each word, and the probability that one of these follows.
 WORDS, SUCCESSORS, FOLLOWED = 100_000, 16, 0.6
-SENTENCES, LONGEST = 20_000, 40  # Number of sentences that are drawn together, and length of the longest one.
+# The number of sentences that are drawn together, and the length of the longest sentence.
+SENTENCES, LONGEST = 20_000, 40
 STAGE_ENDED = re.compile(r"(\w+): (?:done|skipped.*) \(([\d.]+) s\)")
 
 
@@ -140,9 +139,9 @@ def write_text(path: Path, size: int) -> None:
 
 
 def blocks() -> Iterator[bytes]:
-    """Yield parts of an endless text, whose words follow Zipf's law and a Markov chain that a model can learn.
+    """Yield parts of an endless text. Its words follow Zipf's law and a Markov chain that a model can learn.
 
-    A word is followed by one of its SUCCESSORS with the probability FOLLOWED, else by any word according to its
+    With the probability FOLLOWED, the next word is one of the word's SUCCESSORS. Otherwise it is any word, drawn by
     frequency.
     """
     draw = np.random.default_rng(0)

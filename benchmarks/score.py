@@ -38,7 +38,7 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.storage.home import Home
 
-# For each document, the number of predicted tokens and their total log-probability, (documents, 2).
+# An array of shape (documents, 2) with each document's number of predicted tokens and total log-probability.
 Scores = np.ndarray
 
 
@@ -120,7 +120,7 @@ def print_table(
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
-    """Score each line separately. Each line is cut into rows in the same way as the training text."""
+    """Score each line separately. Each line is split into rows in the same way as the training text."""
     context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     found = np.zeros((len(lines), 2))
     for number, line in enumerate(lines):

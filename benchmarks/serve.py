@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/serve.py MODEL [--requests 200] [--concurrent 32 1] [--tokens 40]
     .venv/bin/python benchmarks/serve.py MODEL --memory 5000
 
-`rnnlm serve MODEL` runs in a process of its own. The clients are threads of this process with one connection each.
+`rnnlm serve MODEL` runs in a separate process. The clients are threads of this process with one connection each.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Load:
 
 @contextmanager
 def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
-    """Run a service within the block, and yield its host, port and process id."""
+    """Run a service inside the `with` block, and yield its host, port and process id."""
     command = [sys.executable, "-m", "flows.command_line", "serve", model, "--port", "0", "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -53,7 +53,7 @@ def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
 
 
 def put_under_load(host: str, port: int, requests: list[dict[str, Any]], concurrent: int, path: str = "") -> Load:
-    """Send all requests, `concurrent` at a time.
+    """Send all requests, of which `concurrent` are sent at a time.
 
     The path is /score for a request with a text to score, and /generate for others, unless `path` is given.
     """
@@ -97,7 +97,7 @@ def ask(connection: http.client.HTTPConnection, path: str, request: dict[str, An
 
 
 def figures(host: str, port: int) -> dict[str, float]:
-    """Return the counters among the service's metrics."""
+    """Return the values of the service's metrics that begin with `rnnlm_` and have no labels."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()

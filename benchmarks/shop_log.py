@@ -4,7 +4,7 @@ import math
 import random
 from itertools import accumulate
 
-PATHS = (  # The paths of the shop, the most frequent first. Later paths have larger and slower answers.
+PATHS = (  # The paths of the shop in descending order of frequency. Later paths have larger and slower responses.
     *("/", "/cart", "/checkout", "/orders/{id}", "/orders/{id}/items", "/products/{id}", "/products/{id}/reviews"),
     *("/search", "/login", "/logout", "/account", "/account/addresses", "/static/app.{hex}.js"),
     *("/static/style.{hex}.css", "/images/{hex}.jpg", "/api/v2/stock/{id}", "/api/v2/prices", "/health"),
@@ -26,7 +26,7 @@ def falling_weights(count: int) -> list[float]:
 
 
 class ShopLog:
-    """A generator of log lines of a shop. The shop's users and products do not depend on the seed."""
+    """A generator of a shop's log lines. The shop's users and products do not depend on the seed."""
 
     def __init__(self, seed: int) -> None:
         fixed = random.Random(0)
@@ -129,7 +129,7 @@ class ShopLog:
         return self.draw.choice(lines)
 
     def faults(self) -> list[str]:
-        """Return twenty lines that a person would want to see."""
+        """Return twenty lines that a user would want to see."""
         job, payment = f"job {self.identifier(12)}", f"payment {self.identifier(10)} captured"
         request = f"INFO {self.address()}"
         upload = f"upload of {self.identifier(8)}.jpg by {self.user()}:"

@@ -1,4 +1,4 @@
-"""Measure the validation perplexity of Elman networks of many widths and depths, to see where training fails.
+"""Measure the validation perplexity of Elman networks of many widths and depths, to find those that cannot be trained.
 
 python benchmarks/stacks.py CORPUS [--widths 64 256 1024] [--depths 1 2 4] [--tokens 200000] [--set SETTING …]
 

@@ -1,12 +1,12 @@
-"""Measure how many of 20 faults in a day's log are among the strangest lines, for several methods.
+"""Measure how many of 20 faults in a day's log are among the most unusual lines, for several methods.
 
     python benchmarks/strange_lines.py [--lines 200000] [--set model.kind=gru ...]
 
 A fictitious shop writes two days of log lines: requests, queries, jobs, logins, searches, payments and mail, with
 names, addresses, sizes and identifiers, and a few rare but normal lines. The second day has 20 faults: errors that have
 never occurred before, known messages with a wrong word or a wrong combination of words, unusual numbers, a truncated
-line, an attack. A model is trained on the first day (`rnnlm run`, with a Kneser-Ney n-gram model unless --set says
-otherwise), and ranks the lines of the second day.
+line, an attack. A model is trained on the first day with `rnnlm run`, and ranks the lines of the second day. Without
+--set, the model includes a Kneser-Ney n-gram model.
 
 The methods are `rnnlm score --top`; bits per byte alone; the rarest templates, with numbers and identifiers masked;
 bits per byte of a character model of the first day (6-grams with stupid backoff, Brants and others 2007); and the

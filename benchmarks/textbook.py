@@ -1,4 +1,4 @@
-"""The baseline for speed: the training step of a textbook's chapter on recurrent models, as in a notebook.
+"""The baseline for speed is the training step of a textbook's chapter on recurrent models, as in a notebook.
 
 It has a loop over cells in Python, batch-first tensors, all logits in float32, CrossEntropyLoss that ignores padding,
 and plain AdamW.
@@ -20,7 +20,7 @@ class TextbookCell(nn.Module):
 
 
 class TextbookLanguageModel(nn.Module):
-    """The model of the textbook, from token_ids (b, t) to logits (b, t, V).
+    """The model of the textbook. It maps token_ids of shape (b, t) to logits of shape (b, t, V).
 
     Each sequence starts from a state of zeros.
     """
@@ -53,7 +53,10 @@ class TextbookTrainer:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
 
     def step(self, input_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Take one step, and return the loss in nats per predicted token, for input_ids and target_ids (b, t) int64."""
+        """Take one step, and return the loss in nats per predicted token.
+
+        Both arguments have the shape (b, t) and dtype int64.
+        """
         self.optimizer.zero_grad()
         logits = self.model(input_ids)
         loss = self.criterion(logits.view(-1, logits.shape[-1]), target_ids.reshape(-1))

@@ -1,4 +1,4 @@
-"""Measure how far the back-off scores of a textbook's n-gram model are from probabilities, by their sum over all words.
+"""Measure how much the sums of a textbook's back-off scores over all words differ from 1, the sum of probabilities.
 
     python benchmarks/textbook_scores.py FILE [--contexts 1000]
 

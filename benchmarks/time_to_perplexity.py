@@ -3,9 +3,9 @@
     python benchmarks/time_to_perplexity.py FOLDER [--target 200] [--picture FILE.png]
 
 FOLDER has train.txt and valid.txt. Both sides train the same model (hidden size 200) from the same weights on the same
-batches, each with three learning rates that are constant after a warm-up. They take turns of 100,000 tokens, so that
-other load on the machine affects all of them. After each turn, the validation split is scored with the full softmax,
-which is excluded from the time. The script needs only torch, transformers, numpy and pydantic, and matplotlib for
+batches, each with three learning rates that are constant after a warm-up. They alternate after 100,000 tokens, so that
+other load on the machine affects all of them. After each turn, the validation split is scored with the full softmax.
+The scoring is excluded from the time. The script needs only torch, transformers, numpy and pydantic, and matplotlib for
 --picture.
 """
 
@@ -47,12 +47,12 @@ MODEL = ModelConfig(hidden_size=HIDDEN, layers=LAYERS, tie_embeddings=False, rec
 
 @dataclass
 class Contender:
-    """A model in training, with its curve: (tokens, seconds, validation perplexity) after each turn."""
+    """A model in training. Its curve has (tokens, seconds, validation perplexity) after each turn."""
 
     side: str
     learning_rate: float
     step: Callable[[Batch, int], object]
-    # Returns the trained weights under the names that LanguageModel uses.
+    # This function returns the trained weights under the names that LanguageModel uses.
     weights: Callable[[], dict[str, torch.Tensor]]
     feed: Iterator[Batch]
     tokens: int = 0
@@ -126,7 +126,7 @@ def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Conte
     ours = fresh_model(train, size)
     model = TextbookLanguageModel(size, HIDDEN, LAYERS)
     named = {name.replace("stack.", ""): value for name, value in ours.state_dict().items()}
-    # The model of textbook.py may predict every class, so the bias of excluded classes is made finite.
+    # The model of textbook.py may predict every class, so excluded classes get a finite bias.
     named["head.bias"] = named["head.bias"].masked_fill(ours.never_predicted, -30.0)
     model.load_state_dict(named)
     trainer = TextbookTrainer(model, rate)
@@ -159,12 +159,15 @@ def warm(step: int) -> float:
 
 
 def fresh_model(train: TokenRows, size: int) -> LanguageModel:
-    """Return the same model for both sides, with orthogonal recurrence and the unigram distribution as output bias."""
+    """Return a model that is the same for both sides.
+
+    U is orthogonal, and the output bias is the unigram distribution.
+    """
     return build_model(MODEL, size, 0, np.log(np.maximum(unigram(train, size), 1e-9)).astype(np.float32))
 
 
 def unigram(train: TokenRows, size: int) -> np.ndarray:
-    """Return the relative frequency of each class as a target, (V,)."""
+    """Return the relative frequency of each class as a target, as an array of shape (V,)."""
     counts = np.bincount(train.token_ids, minlength=size).astype(np.float64)
     counts[[SPECIAL.index("<pad>"), SPECIAL.index("<bos>")]] = 0
     return counts / counts.sum()

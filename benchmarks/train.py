@@ -2,12 +2,12 @@
 
     python benchmarks/train.py [--device cpu|cuda] [--batch 128] [--hidden 128] [--rounds 7] [--json]
 
-The script needs only torch, transformers, numpy and pydantic. All rows share one process and take turns, so that other
-load on the machine affects all of them. tokens_per_second is the median over the rounds, and ratio the median of the
-ratios to the textbook's step in the same round. The allocator keeps freed memory in all rows, including that of the
-textbook's step. Memory is the peak of three steps in a process of its own, minus the memory after the imports. On a
+The script needs only torch, transformers, numpy and pydantic. All rows are measured in turn in one process, so that
+other load on the machine affects all of them. tokens_per_second is the median over the rounds, and ratio is the median
+of the ratios to the textbook's step in the same round. The allocator keeps freed memory in all rows, including that of
+the textbook's step. Memory is the peak of three steps in a separate process, minus the memory after the imports. On a
 GPU, there are also rows for captured steps. Below the table is the utilization of each step, relative to the rate of a
-matrix product alone.
+single matrix product.
 """
 
 import argparse
@@ -47,8 +47,8 @@ SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
 CAPTURED = ", captured"  # The suffix for rows whose step is captured and replayed as a CUDA graph.
 TAUGHT = ", taught"  # The suffix for rows whose step also trains on the targets of a teacher.
-# Targets per token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/teacher.py, which is not imported because it
-# needs DuckDB.
+# The number of targets per token is 1 + DRAWS_PER_TOKEN in distillation/teacher.py. That module needs DuckDB, so it is
+# not imported.
 TAUGHT_TARGETS = 9
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = (
@@ -152,14 +152,14 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
 
 
 def zipf() -> np.ndarray:
-    """Return word frequencies by the Zipf-Mandelbrot law, (V,). `<pad>` and `<bos>` are never predicted."""
+    """Return word frequencies of shape (V,) by the Zipf-Mandelbrot law. `<pad>` and `<bos>` are never predicted."""
     frequencies = 1.0 / (np.arange(VOCABULARY) + 2.7)
     frequencies[[0, 2]] = 0.0
     return frequencies / frequencies.sum()
 
 
 def zipf_batch(size: int, seed: int, device: str) -> Batch:
-    """Return a batch on `device`, because a training run keeps its text there, too."""
+    """Return a batch on `device`. A training run also keeps its text on the device."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
     input_ids, target_ids = shifted(text)
@@ -194,8 +194,7 @@ def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
             left @ right
         torch.cuda.synchronize()
     rate = 2 * size**3 * count / (time.perf_counter() - start)
-    # Floating-point operations per token. The backward pass costs twice as much as the forward pass, and each weight
-    # needs a multiplication and an addition.
+    # Floating-point operations per token. Each weight needs 2 in the forward pass and 4 in the backward pass.
     operations = 3 * 2 * (hidden * VOCABULARY + LAYERS * 2 * hidden * hidden)
     lines = [f"\nmatrix product alone: {rate / 1e12:.0f} TFLOP/s"]
     for row in rows:

@@ -1,4 +1,4 @@
-"""A substitute for MLflow that can be passed to run_training as open_tracker."""
+"""A substitute for MLflow. It can be passed to run_training() as open_tracker."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

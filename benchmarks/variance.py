@@ -42,7 +42,7 @@ from rnnlm.training.training_run import run_training
 SOURCES = ("initial weights", "order of the text", "dropout and sampled classes")
 ALL, THREADS = "all three: training.seed", "torch's threads: 1, 2"
 DIFFERENCE = 0.01
-NORMAL_QUANTILES = 1.960 + 0.842  # The sum of the 97.5 % and the 80 % quantile of the normal distribution.
+NORMAL_QUANTILES = 1.960 + 0.842  # The sum of the normal distribution's 97.5 % and 80 % quantiles.
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/warm_start.py ../shared/data/brown.txt --home FOLDER
 
-Two series of nightly runs, each with a registry of its own, read the same texts: first one half of the text, and then a
-little more in each run. Paragraphs of five lines are in random order, so that all runs have the same kind of text.
-Training, evaluation and registration are real, but without Prefect. Seconds are the CPU time of the training stage
-alone.
+Two series of nightly runs, each with a separate registry, read the same texts. The first text is one half of the whole
+text, and each run adds a little. Paragraphs of five lines are in random order, so that all runs have the same kind of
+text. Training, evaluation and registration are real, but without Prefect. Seconds are the CPU time of the training
+stage alone.
 """
 
 import argparse

@@ -28,7 +28,7 @@ from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
-PLAIN_WORDS = {  # For some of pydantic's messages about numbers, simpler words.
+PLAIN_WORDS = {  # Simpler versions of some of pydantic's messages about numbers.
     r"Input should be a valid integer\b.*": "expected a whole number",
     r"Input should be greater than or equal to ": "expected at least ",
 }
@@ -51,7 +51,7 @@ class CommandPlace:
 
 @functools.cache
 def commands() -> dict[str, CommandPlace]:
-    """Return all commands by name, ordered by heading. The modules are read as text rather than imported."""
+    """Return all commands by name, ordered by heading. The modules are read as text and not imported."""
     found: dict[str, CommandPlace] = {}
     for path in sorted(COMMAND_MODULES.glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ class LazyGroup(TyperGroup):
         return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:
-        """Write the overview from the docstrings of the commands' functions, which are parsed and not imported."""
+        """Write the overview of commands from their docstrings, which are parsed and not imported."""
         overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
         overview.rich_markup_mode = self.rich_markup_mode
         for name, place in commands().items():
@@ -136,16 +136,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with sigterm_raises():
             code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
-            # Exit code 130 is a KeyboardInterrupt, which Typer has converted.
+            # Typer has converted KeyboardInterrupt to exit code 130.
             return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         complain(str(error))
         return USER_ERROR
-    except OSError as error:  # An error of a disk, path or pipe for which no better message was raised.
+    except OSError as error:  # An error of a disk, path or pipe without a better message.
         return report_system_error(error)
-    except Exception as error:  # An error during imports, before the command has begun.
+    except Exception as error:  # An error during imports, before the command begins.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -162,12 +162,12 @@ def report_system_error(error: OSError) -> int:
 
 
 def complain(reason: str) -> None:
-    """Print to standard error why the command ends. Control characters in `reason` are made harmless."""
+    """Print to standard error why the command ends. Control characters in `reason` are escaped or removed."""
     print(f"rnnlm: {terminal_text(reason)}", file=sys.stderr)
 
 
 def check_open_files() -> None:
-    """Exit with an error message if this user may open too few files for a server and a training run."""
+    """Exit with an error message if the limit of open files is too low for a server and a training run."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
         complain(too_few_files())
@@ -175,7 +175,7 @@ def check_open_files() -> None:
 
 
 def check_current_folder() -> None:
-    """Exit with an error message if the current folder was deleted, because libraries would fail in unclear ways."""
+    """Exit with an error message if the current folder was deleted, because libraries would raise unclear errors."""
     try:
         Path.cwd()
     except OSError as error:
@@ -186,7 +186,7 @@ def check_current_folder() -> None:
 def flushed(code: int) -> int:
     """Flush the standard streams, and return the exit code.
 
-    If the output cannot be written, an exit code of 0 becomes USER_ERROR.
+    If the output cannot be written, return USER_ERROR instead of 0.
     """
     try:
         sys.stdout.flush()
@@ -199,7 +199,9 @@ def flushed(code: int) -> int:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for each standard stream that the caller has closed, so that no other file gets its descriptor.
+    """Open /dev/null for each standard stream that the caller has closed.
+
+    Otherwise another file would get its descriptor.
 
     Input bytes that are not valid text are read as lone surrogates, which every tokenizer replaces by U+FFFD.
     Characters that the output's encoding lacks are written as escapes.
@@ -229,7 +231,7 @@ def build_group() -> TyperGroup:
 
 
 def report_wrong_call(error: typer.TyperException) -> int:
-    """Print in one line what is wrong with the arguments. If there are none, Typer has already printed the help."""
+    """Print in one line what is wrong with the arguments. For a call without arguments, Typer has printed the help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     for pattern, plain in PLAIN_WORDS.items():
@@ -259,9 +261,9 @@ class Terminated(BaseException):  # noqa: N818  not an error, like KeyboardInter
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """End the block with an exception on SIGTERM, as Ctrl-C does.
+    """Raise Terminated on SIGTERM in the block, as Ctrl-C raises KeyboardInterrupt.
 
-    Inside the block, Prefect, training and uvicorn install handlers of their own.
+    Inside the block, Prefect, training and uvicorn install their own signal handlers.
     """
     if threading.current_thread() is not threading.main_thread():  # Only the main thread may set signal handlers.
         yield
@@ -278,16 +280,16 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def console_entry() -> NoReturn:
-    """Run the command as the entry point of the installed `rnnlm` script."""
-    # Other users must not be able to write to files of an rnnlm home, because later commands load them.
+    """Run the command. This is the entry point of the installed `rnnlm` script."""
+    # Other users must not be able to write to files of an rnnlm home, because later commands load these files.
     os.umask(os.umask(0o022) | 0o022)
     fill_standard_streams()
     check_open_files()
     check_current_folder()
     code = main()
-    # Threads of Prefect outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
-    # in fifty lines. Therefore the exit functions are run here (one of them stops the temporary server), and the
-    # process exits without a teardown. CPython (3.11 to 3.14) has no public function that runs the exit functions.
+    # Threads of Prefect outlive the interpreter's teardown and keep DuckDB's types alive. nanobind would report them in
+    # fifty lines. Therefore the exit functions, one of which stops the temporary server, are run here, and the process
+    # exits without a teardown. CPython (3.11 to 3.14) has no public function that runs them.
     atexit._run_exitfuncs()
     os._exit(flushed(code))
 

@@ -1,8 +1,8 @@
 """Compare kinds of models on the same tokens, with the same training loop, number of parameters, trials and seeds.
 
-Every trial and every seed is an ordinary training run. A finished run is found again, so an interrupted comparison
-resumes where it stopped. Two processes may also divide the models among themselves, except with match=seconds, where
-the number of tokens depends on speeds that are measured together.
+Every trial and every seed is an ordinary training run. An interrupted comparison finds its finished runs and continues.
+Two processes may divide the models of a comparison among themselves. With match=seconds they may not, because the
+number of tokens depends on speeds that are measured together.
 """
 
 import logging
@@ -49,7 +49,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
             match=seconds another speed means another number of tokens.
     """
     config = start_flow_run(config)
-    prepared = prepare(config.pipeline)  # Warns of copied text before anything is trained.
+    prepared = prepare(config.pipeline)  # This warns of copied text before anything is trained.
     dataset = prepared.dataset
     configs = matched_configs(config, dataset)
     costs = compare_costs(configs, dataset, config.cost_seconds, force=force)
@@ -83,7 +83,7 @@ def tuning_trials(
     """Return the results of all trials on a fraction of the tokens, and of the FINALISTS on all tokens.
 
     `short` and `whole` are the configurations for these two steps. The second step is needed because a high learning
-    rate may look best after a fraction of the tokens and be worse after all of them.
+    rate may be the best one after a fraction of the tokens, but not after all of them.
     """
     trials = [
         Trial(settings=settings, validation_perplexity=trial_perplexity(short, settings, dataset))

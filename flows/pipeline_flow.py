@@ -51,7 +51,7 @@ from tasks.registration import raise_events, register_run
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus
 from tasks.training import choose_network, train_model
 
-# A logger below `rnnlm`, whose lines appear on every console and in the run's log.
+# The lines of this logger below `rnnlm` appear on every console and in the run's log.
 logger = logging.getLogger("rnnlm.pipeline")
 
 
@@ -146,7 +146,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     try:
         gates, stopped = check_data(config, dataset), None
     except GatesError as error:
-        # The error is raised again below, after the pages and events have reported the reason.
+        # The error is raised again below, after pages and events with the reason were published.
         gates, stopped = error.gates, error
     prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
@@ -178,11 +178,11 @@ def evaluate_and_register(
 ) -> TrainedRecord:
     """Run the stages after training.
 
-    `told` is the configuration as the user gave it, before the network's size was chosen.
+    `told` is the configuration that the user gave, before the network's size was chosen.
     """
     name = dataset.corpus_name
     if not run.skipped:
-        CheckProcess.start_early()  # The process imports libraries while the model is evaluated.
+        CheckProcess.start_early()  # The process imports libraries for the bundle check while the model is evaluated.
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     measured = [measure_model(one, config, dataset, run, force=force) for one in measurements(config, run)]
@@ -207,7 +207,7 @@ def evaluate_and_register(
 
 def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: TrainedRecord, seeds: int) -> SeedScores:
     """Train the first run's model again with the following seeds, and score all runs."""
-    config = choose_network(config, dataset)  # Returns the size that was chosen for the first run.
+    config = choose_network(config, dataset)  # This returns the size that was chosen for the first run.
     runs, evaluations = [first.run], [first.evaluation]
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
         logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)
@@ -224,7 +224,7 @@ def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: Tra
 def publish_summary(
     config: PipelineConfig, corpus_name: str, record: TrainedRecord, score_warnings: tuple[str, ...]
 ) -> None:
-    """Publish an artifact, events and tags that describe what the run has done."""
+    """Publish an artifact, events and tags with the results of the run."""
     if record.is_unchanged:
         logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
     create_markdown_artifact(

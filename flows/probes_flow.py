@@ -1,4 +1,4 @@
-"""Compare kinds of networks by what they learn and remember, and by how far back their gradients reach."""
+"""Compare kinds of networks by their memory, their accuracy on synthetic tasks, and the reach of their gradients."""
 
 from prefect.artifacts import create_markdown_artifact
 

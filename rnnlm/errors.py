@@ -1,4 +1,4 @@
-"""The exceptions of rnnlm. Each message says what was expected, what was found, where, and what to do."""
+"""The exceptions of rnnlm. Each message contains the expected and the found value, the location, and what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -20,7 +20,10 @@ class CorpusError(RnnlmError):
 
 
 class FetchError(CorpusError):
-    """A download failed although the request was valid. This is the only corpus error for which a retry makes sense."""
+    """A download failed although the request was valid.
+
+    Among errors of a corpus, only this one may disappear on a retry.
+    """
 
 
 class DatasetError(RnnlmError):
@@ -56,7 +59,7 @@ class TrainingError(RnnlmError):
 
 
 class TrackingError(Exception):
-    """MLflow is unavailable or returned an error. Trying again makes sense."""
+    """MLflow is unavailable or returned an error. A later attempt may succeed."""
 
 
 def is_worth_a_retry(error: BaseException) -> bool:

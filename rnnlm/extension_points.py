@@ -1,9 +1,9 @@
-"""The extension points, at which extensions add functions. Other packages use them, and import no extension by name.
+"""The extension points, to which extensions add functions. Other packages use them, and import no extension by name.
 
-An extension is a package rnnlm/extensions/NAME. Its __init__.py may define EXTENSION, an `Extension` that lists what it
-adds by name, so that nothing is imported before it is used. Its folder `presets/`, if it exists, adds presets. If the
-folder of an extension is deleted, together with everything else that has its name, the rest of the program works
-without it.
+An extension is a package rnnlm/extensions/NAME. Its __init__.py may define EXTENSION, an `Extension` that lists the
+names of the objects it adds, so that nothing is imported before it is used. Its folder `presets/`, if it exists, adds
+presets. If the folder of an extension is deleted, together with everything else that has its name, the rest of the
+program works without it.
 """
 
 import importlib
@@ -29,23 +29,24 @@ class AddedSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """All objects that an extension adds, by extension point. Objects are written as module:object, or module."""
+    """All objects that an extension adds, by extension point. An object is given as module:object, or as module."""
 
     sections: tuple[AddedSection, ...] = ()
     # A ModelMeasurement (evaluation/measurements.py), which measures a trained model after its evaluation.
     measurements: tuple[str, ...] = ()
-    # A function AddTargets (training/further_targets.py), which adds training targets besides the text's own tokens.
+    # A function AddTargets (training/further_targets.py), which returns training targets in addition to the text's own
+    # tokens.
     targets: tuple[str, ...] = ()
-    # A Launcher (training/training_run.py), which trains a run in other processes than the present one.
+    # A Launcher (training/training_run.py), which trains a run in other processes.
     launchers: tuple[str, ...] = ()
     # A module that is a DocumentReader (corpora/document_formats.py), which extracts the text of PDF, HTML and other
     # files.
     documents: tuple[str, ...] = ()
-    # A Section that is a ModelVariants (evaluation/variants.py), for models that do more than predict. Its fields
-    # become options of `rnnlm evaluate`.
+    # A section that implements ModelVariants (evaluation/variants.py), for models that are evaluated with a cache or
+    # test-time adaptation. Its fields become options of `rnnlm evaluate`.
     variants: tuple[str, ...] = ()
-    # The names of events that the automation about changed text reports. Unlike the other entries, they are not
-    # objects.
+    # The names of events about changed text, for which an automation sends messages. Unlike the other entries, they are
+    # not objects.
     drift_events: tuple[str, ...] = ()
 
 
@@ -54,7 +55,7 @@ Point = Literal["measurements", "targets", "launchers", "documents", "variants"]
 
 @cache
 def extensions() -> dict[str, Extension]:
-    """Return the extensions that exist and add something, by name in alphabetical order."""
+    """Return all extensions that add objects, by name in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules([str(EXTENSIONS)]))
     packages = {name: importlib.import_module(f"rnnlm.extensions.{name}") for name in names}
     return {name: package.EXTENSION for name, package in packages.items() if hasattr(package, "EXTENSION")}
@@ -69,7 +70,7 @@ def plugged(point: Point) -> list[Any]:
 def added_sections(parent: str) -> Iterator[tuple[str, AddedSection, Any]]:
     """Yield the path, description and class of each section that extensions add directly below the section `parent`.
 
-    With "", `parent` is the whole configuration.
+    If `parent` is "", the sections are added to the whole configuration.
     """
     for extension in extensions().values():
         for section in extension.sections:

@@ -1,4 +1,4 @@
-"""The definitions of perplexity, bits per byte, and the bits of an unknown word, each of which is defined only once.
+"""The only definitions of perplexity, bits per byte, and the bits of an unknown word.
 
 The module is copied into every registered model, so it imports only the standard library.
 """
@@ -7,24 +7,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LARGEST_EXPONENT = 700.0  # The largest exponent of exp, which overflows a float64 above 709. sql/ uses the same limit.
+LARGEST_EXPONENT = 700.0  # The largest exponent of exp. A float64 overflows above 709. sql/ uses the same limit.
 NATS_PER_BIT = math.log(2)
-SPELLED_BYTE_BITS = 8  # The number of bits for a byte that is spelled out without a model.
+SPELLED_BYTE_BITS = 8  # The number of bits for a byte that is encoded without a model.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """The loss of a text under a model.
 
-    The tokens alone determine the perplexity. Bits per byte refer to the whole text. They include restoration_bits, the
+    The perplexity depends only on the tokens. Bits per byte refer to the whole text. They include restoration_bits, the
     bits for everything that the tokens do not contain, such as unknown words and white space; see
     TextTokenizer.restoration_bits.
     """
 
-    summed_nll_nats: float  # The negative log-likelihood of the predicted tokens, summed, in nats.
+    summed_nll_nats: float  # The sum of the negative log-likelihoods of the predicted tokens, in nats.
     tokens: int  # The number of predicted tokens.
     byte_count: int = 0  # The number of UTF-8 bytes, including line ends.
-    unknown_tokens: int = 0  # The number of words that the vocabulary cannot spell.
+    unknown_tokens: int = 0  # The number of predicted tokens that stand for an unknown word.
     restoration_bits: float = 0.0
 
     @property
@@ -39,7 +39,7 @@ class Score:
 
     @property
     def total_nats(self) -> float:
-        """The loss of the whole text in nats. It is the loss of the tokens plus the bits needed to restore the text."""
+        """The loss of the whole text in nats, which is summed_nll_nats + restoration_bits * ln(2)."""
         return self.summed_nll_nats + self.restoration_bits * NATS_PER_BIT
 
     @property
@@ -54,12 +54,12 @@ class Score:
 
 
 def perplexity(nll_nats_per_token: float) -> float:
-    """Return exp of the mean negative log-likelihood, at most exp(700). The result of NaN is NaN."""
+    """Return exp(mean negative log-likelihood), at most exp(700). The result of NaN is NaN."""
     return math.exp(min(nll_nats_per_token, LARGEST_EXPONENT))
 
 
 def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
-    """Return the number of bits needed to encode words that cannot be composed of tokens of the vocabulary.
+    """Return the number of bits that encode words outside the vocabulary.
 
     They are 8 bits for each UTF-8 byte and, if `with_ends` is true, 8 bits for the end of each word.
     """
@@ -67,7 +67,7 @@ def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length of the text in UTF-8. Half of a surrogate pair counts as three bytes."""
+    """Return the length of the text in UTF-8. An unpaired surrogate counts as three bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

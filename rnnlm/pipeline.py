@@ -1,8 +1,8 @@
 """The stages of the pipeline in their order, as plain functions of an rnnlm home and a configuration.
 
 This module does not use Prefect and starts no server. `rnnlm.train` runs it, for instance in a notebook.
-flows/pipeline_flow.py calls the same stages as Prefect tasks, with pages and events in between. Both store every output
-under the same digests, so each of them finds the outputs of the other.
+flows/pipeline_flow.py calls the same stages as Prefect tasks, with pages and events. Both store every output under the
+same digest, so each of them finds the outputs of the other.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ from rnnlm.training.training_run import OpenTracker, run_training
 
 
 def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
-    """Run all stages, from the corpus to the registered model. A stage whose verified output exists is skipped.
+    """Run all stages, from the corpus to the registered model. A stage with verified output is skipped.
 
     The lock of the registry only excludes other processes of this machine. If several machines share a registry, models
     should therefore be registered by flows.
@@ -63,7 +63,7 @@ def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecor
     tracker = partial(open_tracker, home, config, dataset)
     run = train_tracked(home, config, dataset, tracker, force="training" in config.force)
     if not run.skipped:
-        CheckProcess.start_early()  # The process imports its libraries while the model is evaluated.
+        CheckProcess.start_early()  # The process imports libraries for the bundle check while the model is evaluated.
     force = "evaluation" in config.force
     evaluation = evaluate_run(home, dataset, run, config.evaluation, force=force)
     measured = [one.measure(home, config, dataset, run, force) for one in measurements(config, run)]

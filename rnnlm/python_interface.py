@@ -1,7 +1,7 @@
 """The functions `rnnlm.train` and `rnnlm.load`, which use the library in one line of Python.
 
-They need neither Prefect nor a server. torch and MLflow are imported inside the functions, because importing them takes
-seconds, and a wrong argument is rejected before.
+They need neither Prefect nor a server. torch and MLflow are imported inside the functions. Importing them takes
+seconds, and wrong arguments are rejected first.
 """
 
 import os

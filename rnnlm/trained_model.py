@@ -35,14 +35,14 @@ from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK, load_token
 if TYPE_CHECKING:
     from rnnlm.models.language_model import LanguageModel
 
-# The names of the columns, which are those in the output of `rnnlm score`.
+# The columns of the scores, which have the same names in the output of `rnnlm score`.
 SCORE_COLUMNS = ["bits_per_byte", "perplexity", "tokens", "unknown_rate"]
 SAMPLING_SETTINGS = [name for name in GenerationConfig.model_fields if name not in ("prompts", "seed")]
 
 
 @dataclass(frozen=True)
 class HeldOutScore:
-    """The scores on the test split of the model's own corpus. A score is None if this machine does not know it."""
+    """The scores on the test split of the model's own corpus. A score is None if it is not stored on this machine."""
 
     perplexity: float | None = None
     bits_per_byte: float | None = None
@@ -70,7 +70,7 @@ class Model:
         """
         given = checked_texts(texts)
         remaining, tables = iter(given), []
-        # The texts are divided in the same way as by `rnnlm score`.
+        # `rnnlm score` divides the texts in the same way.
         while shard := list(islice(remaining, SHARD_DOCUMENTS)):
             tables.append(self._scores([with_line_end(readable(text)) for text in shard]))
         scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
@@ -200,9 +200,9 @@ def shape(model: "LanguageModel") -> str:
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Return the texts as a list. A single string becomes a list.
+    """Return the texts as a list. A single string becomes a list of one text.
 
-    If a value is not a string, raise a TextError that names its position.
+    If a value is not a string, raise a TextError that contains its position.
     """
     if isinstance(texts, str):
         return [texts]
@@ -222,7 +222,7 @@ def strings(texts: Iterable[Any]) -> Iterator[str]:
 
 
 def readable(text: str) -> str:
-    """Return the text, in which characters that UTF-8 cannot encode are replaced."""
+    """Return the text with a replacement for each character that UTF-8 cannot encode."""
     return LONE_SURROGATE.sub("\ufffd", text)
 
 

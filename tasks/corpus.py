@@ -18,12 +18,12 @@ from tasks.operations.task_runners import engine_of, piece_task
 
 
 def name_download() -> str:
-    """Name the task run after the corpus rather than its source, which may be a long path or URL."""
+    """Return the name of the task run, which contains the corpus's name, because a path or URL may be long."""
     return f"download {corpus_name(task_run.parameters['config'])}"
 
 
-# Prefect does not retry this task, because rnnlm/corpora/http_download.py and `datasets` retry downloads with backoff
-# and resume them.
+# Prefect does not retry this task, because downloads are retried and resumed by rnnlm/corpora/http_download.py and
+# `datasets`.
 @task(task_run_name=name_download, cache_policy=NO_CACHE)
 def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
     """Store a corpus as UTF-8 text in the rnnlm home. The source is a catalogue name, path, glob, URL or hf: name."""
@@ -42,7 +42,7 @@ def count_corpus_words(
 def learn_tokenizer(
     corpus: CorpusRecord, config: TokenizerConfig, engine: EngineConfig = EngineConfig(), force: bool = False
 ) -> TokenizerRecord:
-    """Train a tokenizer on a corpus's training split. Words are counted on the engine that `engine` selects."""
+    """Train a tokenizer on a corpus's training split. The engine that `engine` selects counts the words."""
     return tokenizer_training.train_tokenizer(
         find_home(), corpus, config, force=force, open_engine=engine_of(count_corpus_words, engine)
     )

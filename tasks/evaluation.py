@@ -26,7 +26,7 @@ def evaluate_perplexity(
 
 
 def name_measurement() -> str:
-    """Name the task run after the measurement and the corpus."""
+    """Return the name of the task run, which contains the measurement and the corpus."""
     parameters = task_run.parameters
     return f"measure {parameters['measurement'].name} of {parameters['dataset'].corpus_name}"
 
@@ -51,7 +51,7 @@ def log_results(
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots to MLflow. If MLflow is unavailable, the pipeline continues.
 
-    Links to MLflow's pages are left out if the server of another rnnlm home answers at their address.
+    Links to MLflow's pages are left out if the server at their address belongs to another rnnlm home.
     """
     home = find_home()
     logged = log_run_results(home, run, evaluation, samples, pictures)

@@ -1,4 +1,4 @@
-"""Measure what networks of each kind remember and learn, and how far back their gradients reach."""
+"""Measure the memory and the accuracy of networks of each kind, and the reach of their gradients."""
 
 from collections.abc import Callable
 

@@ -24,7 +24,7 @@ from tasks.operations.registry_turn import registry_turn
 
 
 def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
-    """Return True if MLflow has failed. After other errors, a retry could not succeed."""
+    """Return True if MLflow has failed. A retry after another error could not succeed."""
     return isinstance(state.data, TrackingError)
 
 
@@ -46,7 +46,7 @@ def register_run(
 ) -> RegisteredVersion:
     """Register a run's model as champion or challenger, with retries while MLflow is unavailable.
 
-    `told` is the configuration as the user gave it, before the network's size was chosen. It is None if the user gave
+    `told` is the configuration that the user gave, before the network's size was chosen. It is None if the user gave
     the size.
     """
     home = find_home()
@@ -74,9 +74,9 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
         )
         emitted += sent is not None
     if emitted:
-        # Suppress warnings that Prefect waits for events to be sent.
+        # Prefect would log warnings while it waits for events to be sent.
         logging.getLogger("EventsWorker").setLevel(logging.ERROR)
-        EventsWorker.instance().drain()  # Wait until the events are sent, because the process may end soon.
+        EventsWorker.instance().drain()  # The process may end soon, so it waits until the events are sent.
     return emitted
 
 

@@ -1,4 +1,4 @@
-"""Build slow fixtures in only one test process. The other processes read or copy them."""
+"""Create slow fixtures in only one test process. The other processes read or copy them."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
-    """Return the value of build(folder). The first process that needs the value builds it, and the others read it.
+    """Return the value of build(folder). The first process that needs the value creates it, and the others read it.
 
     The folder is shared, so a test that changes its contents must copy it first.
     """
@@ -26,7 +26,7 @@ def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T
     with FileLock(f"{folder}.lock"):
         value = folder.with_suffix(".pickle")
         if not value.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # Remove what a dead process has left.
+            shutil.rmtree(folder, ignore_errors=True)  # A killed process may have left the folder.
             folder.mkdir()
             built = build(folder)
             partial = value.with_suffix(".partial")

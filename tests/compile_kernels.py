@@ -1,7 +1,9 @@
-"""Compile every kernel for an H100 on a machine without one. Triton's interpreter accepts more than its compiler does.
+"""Compile every kernel for an H100 on a machine without one.
 
-python tests/compile_kernels.py prints a line for each kernel. Only its shared memory is checked, because ptxas takes
-care of registers.
+Triton's interpreter accepts programs that its compiler refuses.
+
+python tests/compile_kernels.py prints a line for each kernel. Only its shared memory is checked, because ptxas assigns
+the registers.
 """
 
 import os
@@ -28,7 +30,7 @@ SHARED_SIZES = (
     {"block": 1024, "programs": 16, "sets": 8, "group": 32},
 )
 LOSS = {"pad": 0, "count": 2}
-CASES = [  # For each case, a kernel, the types of its arguments, their constants, and the number of warps.
+CASES = [  # For each case: a kernel, the types of its arguments, their constants, and the number of warps.
     *((diagonal_recurrence.forward_kernel, "FFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *((diagonal_recurrence.backward_kernel, "FFFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *(

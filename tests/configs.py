@@ -70,5 +70,5 @@ def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> "Lan
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:
-    """Return a validated configuration in which some settings are changed."""
+    """Return a validated configuration with some changed settings."""
     return PipelineConfig.model_validate(nest(flatten(config.model_dump()) | dict(settings)))

@@ -1,4 +1,4 @@
-"""A toy corpus and the output of every stage on it, which are made once per session and copied for each test."""
+"""A toy corpus and the output of every stage on it, which are created once per session and copied for each test."""
 
 import functools
 import os
@@ -42,7 +42,7 @@ Chain = dict[str, StageRecord]
 class OneProcessPerFile(LoadFileScheduling):
     """A scheduler that runs the tests of a file in one process, and all files that need Prefect in the same process.
 
-    The Prefect server is then started only once.
+    Hence the Prefect server is started only once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -62,7 +62,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files directly in tests/ first, because they take minutes and would otherwise delay the end."""
+    """Run the files directly in tests/ first. They take minutes, and would otherwise be the last ones to end."""
     items.sort(key=lambda item: item.path.parent != Path(__file__).resolve().parent)
 
 
@@ -111,7 +111,7 @@ def copy_store(home: Home, mlflow_template: Path) -> None:
 
 
 def write_toy_corpus(folder: Path) -> Path:
-    """Write sentences of a tiny grammar, which is easy to learn and the same on every machine."""
+    """Write sentences of a tiny grammar, which is easy to learn. The text is the same on every machine."""
     draw = random.Random(0)
     animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
     folder.mkdir(parents=True)
@@ -256,7 +256,7 @@ def register(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> Registrar:
-    """Return a registrar of the toy run, whose corpus is too small for a second version to become champion."""
+    """Return a registrar of the toy run. The toy corpus is too small for a second version to become champion."""
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
@@ -275,7 +275,8 @@ def registry_template(
     from rnnlm.registry import bundle_check
 
     home, checked = built_once(tmp_path_factory, toy_registry)
-    bundle_check.CHECKED.update(checked)  # The bundle need not be checked again in every test process.
+    # The bundle is marked as checked, so that this test process does not check it again.
+    bundle_check.CHECKED.update(checked)
     return home
 
 

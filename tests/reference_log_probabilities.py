@@ -1,4 +1,4 @@
-"""Compute a model's predictions by their definition, with one forward pass and one look-up of n-grams per position."""
+"""Compute a model's predictions by their definition: a forward pass and a separate n-gram search per position."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torch.Tensor:
-    """Return the natural log-probabilities of the token after each position, (t, V), for a row, (t,)."""
+    """Return the natural log-probabilities of the token after each position, (t, V), for a row of ids, (t,)."""
     with torch.no_grad():
         probabilities = model(torch.tensor([list(token_ids)]))[0][0].double().softmax(-1).numpy()
     if model.mixture is not None:

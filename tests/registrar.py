@@ -1,4 +1,4 @@
-"""Register a run in tests without naming all arguments of register_model."""
+"""Register a run in tests without passing all arguments of register_model."""
 
 from rnnlm.config import PipelineConfig
 from rnnlm.storage.home import Home
@@ -24,7 +24,7 @@ class Registrar:
     def __call__(
         self, force: bool = False, run: RunRecord | None = None, config: PipelineConfig | None = None
     ) -> RegisteredVersion:
-        # Imported here, because the import needs torch, and conftest.py must set environment variables before that.
+        # This import needs torch, so it must come after conftest.py has set environment variables.
         from rnnlm.registry.registration import register_model
         from rnnlm.registry.version_tags import Candidate
 

@@ -4,7 +4,7 @@ from rnnlm.storage.result_records import SplitScore
 
 
 def split_score_of(perplexity: float, split: str = "test", **fields: object) -> SplitScore:
-    """Return a score with 1.5 bits per byte. Every field can be given."""
+    """Return a score with 1.5 bits per byte. `fields` replace other fields of the score."""
     score = {
         "split": split,
         "tokens": 1000,

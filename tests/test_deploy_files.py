@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with each other, with the page about deployment, and with the tools that read them."""
+"""The files of deploy/ agree with each other, with the page about deployment, and with the programs that read them."""
 
 import json
 import re
@@ -19,11 +19,11 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))[
 PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
-OTHER_TOOLS = {  # Environment variables of other tools, which cannot be checked here.
-    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # Environment variables that the image of PostgreSQL reads.
-    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # Environment variables that libpq reads.
+OTHER_TOOLS = {  # These environment variables belong to other programs and cannot be checked here.
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # The image of PostgreSQL reads these environment variables.
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq reads these environment variables.
     *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
-    # Environment variables that botocore reads.
+    # botocore reads these environment variables.
     *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
 }
@@ -102,7 +102,7 @@ def test_compose_and_kubernetes_start_the_servers_with_the_same_commands() -> No
 
 
 def containers(manifest: str) -> dict[str, dict[str, Any]]:
-    """Return the containers of a manifest by name."""
+    """Return the containers of a manifest. The keys are the containers' names."""
     documents = yaml.safe_load_all((DEPLOY / "kubernetes" / f"{manifest}.yaml").read_text(encoding="utf-8"))
     pods = [document["spec"]["template"]["spec"] for document in documents if "template" in document.get("spec", {})]
     return {one["name"]: one for pod in pods for one in [*pod.get("initContainers", []), *pod["containers"]]}
@@ -124,7 +124,10 @@ def test_every_compose_service_has_a_health_check_or_ends() -> None:
 
 
 def environment_of(service: str) -> list[dict[str, str]]:
-    """Return a server's environment variables in the compose file and in the manifests, with secrets as key names."""
+    """Return a server's environment variables in the compose file and in the manifests.
+
+    Secrets are given as key names.
+    """
     manifest = {
         one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
         for one in containers(service)[service]["env"]
@@ -139,7 +142,7 @@ def test_only_the_proxy_can_be_reached() -> None:
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
     assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
-    assert text.count("reverse_proxy") == len(sites)  # The file has no further site, such as one for any host name.
+    assert text.count("reverse_proxy") == len(sites)  # The file has no other site, such as a site for any host name.
 
     documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}
@@ -169,7 +172,7 @@ def test_a_kubernetes_flow_run_cannot_change_its_job() -> None:
     assert "env" not in template["job_configuration"]
     assert {"command", "env", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
     placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
-    # All placeholders are declared, because a run could also set a variable that is not.
+    # All placeholders must be declared, because a run could also set undeclared variables.
     assert placeholders <= set(template["variables"]["properties"])
 
 

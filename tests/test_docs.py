@@ -1,4 +1,4 @@
-"""The generated pages are current, the site builds in strict mode, and everything that the pages name exists."""
+"""The generated pages are current, the site can be built in strict mode, and every name on the pages exists."""
 
 import re
 import subprocess
@@ -46,7 +46,7 @@ def test_settings_that_a_page_names_exist(generator: ModuleType, page: Path) -> 
     known = set(re.findall(r"^\| `([\w.]+)` \|", generator.configuration_page(), re.MULTILINE))
     sections = {name.partition(".")[0] for name in known if "." in name}
     named = re.findall(r"(?:--set |`)([a-z]+\.[a-z_.]*[a-z])(?=[`=])", page.read_text(encoding="utf-8"))
-    # A name that ends like a file, such as model.safetensors, is no setting.
+    # A name that ends like a file, such as model.safetensors, is not a setting.
     named = [name for name in named if name.rpartition(".")[2] not in FILE_SUFFIXES]
     assert not [name for name in named if name.partition(".")[0] in sections and name not in known]
 
@@ -78,9 +78,9 @@ def test_the_site_builds_and_loads_nothing_from_the_network(tmp_path: Path) -> N
 
 
 def test_the_page_of_the_home_has_every_folder_and_file_of_it() -> None:
-    """The page about the rnnlm home has every folder and file that the class Home names.
+    """The page about the rnnlm home lists every folder and file that the class Home names.
 
-    The page may have further ones, which commands create without this class.
+    The page may list more, because some commands create files without this class.
     """
     table = (ROOT / "docs" / "reference" / "home.md").read_text(encoding="utf-8").partition("## Shared storage")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]

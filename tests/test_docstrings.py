@@ -1,4 +1,4 @@
-"""The first sentence of a docstring must be a sentence about the function or object. Ruff checks its mood and end."""
+"""The first sentence of a docstring must be a sentence about the function or object. Ruff checks mood and period."""
 
 import ast
 import re
@@ -9,13 +9,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("benchmarks", "deploy", "docs", "flows", "rnnlm", "tasks", "tests")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# A first sentence that begins like this is a shape, a parameter's description, a mapping, or half of a sentence.
+# A first sentence with such a beginning is a shape, a parameter's description, a mapping, or a fragment.
 GLOSS = re.compile(r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From)\b")
 NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
 
 
 def first_sentences(source: str) -> dict[int, tuple[str, bool]]:
-    """Return each docstring's first paragraph by its line, and True if it belongs to a function that is called.
+    """Return each docstring's first paragraph by its line, with True if the docstring belongs to a called function.
 
     Tests and properties are not called.
     """
@@ -33,7 +33,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def failing(source: str) -> list[int]:
-    """Return the lines of docstrings that begin with a gloss, or with a noun although they belong to a function."""
+    """Return the lines of docstrings that begin with a gloss, and of functions' docstrings that begin with a noun."""
     return [
         line
         for line, (sentence, is_called) in first_sentences(source).items()

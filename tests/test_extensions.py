@@ -1,4 +1,4 @@
-"""Every extension can be deleted by its name. The rest does not import it, and still turns a text into a champion.
+"""Every extension can be deleted by its name. The other files do not import it, and still turn a text into a champion.
 
 The files of an extension have its name as a part of their path, optionally with `test_` before or `_flow` after it:
 rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py, tests/rnnlm/extensions/scoring/. Tests and
@@ -19,7 +19,7 @@ import pytest
 from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
-# `rnnlm up` and its supervisor, which are an extension of flows alone, because they need Prefect.
+# `rnnlm up` and its supervisor need Prefect, so this extension exists only in flows.
 IN_FLOWS_ALONE = ("service",)
 NAMES = (
     *sorted(path.name for path in (ROOT / "rnnlm" / "extensions").iterdir() if (path / "__init__.py").exists()),
@@ -116,7 +116,7 @@ def text(tmp_path: Path) -> Path:
 def run(tree: Path, *command: str) -> str:
     """Run a program with the code of `tree` and an rnnlm home next to it, and return the output.
 
-    Fail if the program fails.
+    The test fails if the program fails.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
     environment |= {"PYTHONPATH": str(tree), "RNNLM_HOME": str(tree.with_name("home"))}

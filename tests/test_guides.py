@@ -29,9 +29,9 @@ TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_na
 
 
 class Guide(NamedTuple):
-    """The requirements of a page: the files that its reader has, and the values that differ between machines."""
+    """The needs of a documentation page's commands: input files, and values to replace on each machine."""
 
-    write: Callable[[Path], None]  # A function that writes the files which the page expects its reader to have.
+    write: Callable[[Path], None]  # This function writes the files that the page expects.
     before: tuple[str, ...] = ()  # The commands of other pages that must run first.
     replaced: tuple[tuple[str, str], ...] = ()  # Replacements in the page's lines, in their order.
     # Lines that contain one of these texts are left out, because they need other servers or an interrupted run.
@@ -91,7 +91,7 @@ READERS = {
             ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
             ("/data/tickets/", "tickets/"),
         ),
-        left_out=("rnnlm notify",),  # Not called, because it would send messages to other people.
+        left_out=("rnnlm notify",),  # This command is left out, because it would send messages to other people.
     ),
     "environments": Guide(write_texts, left_out=("example.org",)),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),

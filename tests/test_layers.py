@@ -18,7 +18,7 @@ from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-# For each of these files, the optional package from which its class is derived.
+# For each of these files, NEEDS_EXTRA has the optional package whose class the file extends.
 NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
@@ -29,16 +29,16 @@ def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
-    """Modules that are copied with a registered model import only what the model requires and each other.
+    """Modules that are copied with a registered model import only each other and the model's required packages.
 
-    They must work in places where rnnlm is not installed.
+    They must work in environments without rnnlm.
     """
     modules = portable_modules()
     assert {Path("models/elman.py"), Path("models/xlstm.py"), Path("errors.py")} <= set(modules)
     for module in modules:
         for name in imported((ROOT / "rnnlm" / module).read_text(encoding="utf-8"), ("rnnlm", *module.parent.parts)):
             root = name.partition(".")[0]
-            # Builds of torch for CUDA include Triton, and diagonal_recurrence.py also works without it.
+            # Builds of torch for CUDA include Triton. Without Triton, diagonal_recurrence.py works, too.
             assert root in {*sys.stdlib_module_names, *REQUIREMENTS, "rnnlm", "triton"}, module
             if root == "rnnlm":
                 assert Path(*name.split(".")[1:]).with_suffix(".py") in modules, module
@@ -60,7 +60,7 @@ def top_level_nodes() -> list[ast.stmt]:
 
 
 def test_every_task_is_run_by_a_flow_or_an_engine() -> None:
-    """A flow or an engine runs every task, because other tasks would be dead code.
+    """Every task is run by a flow or an engine, because a task without a caller would be dead code.
 
     tests/tasks/test_every_task.py checks that each task has a test.
     """
@@ -90,7 +90,7 @@ def functions_of(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def test_flow_files_cannot_shadow_a_library() -> None:
-    """No file of flows/ has the name of a library, because a worker puts flows/ first on sys.path."""
+    """No file of flows/ has the name of a library, because a worker inserts flows/ as the first entry of sys.path."""
     named = {path.stem for path in (ROOT / "flows").glob("*.py")} - {"__init__", "command_line"}
     assert named
     assert all(name.endswith("_flow") for name in named)
@@ -121,7 +121,7 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", [*PACKAGES, "tests", "benchmarks", "docs"])
 def test_docstrings_begin_like_sentences(package: str) -> None:
-    """Docstrings begin with what a thing is or does, unlike "What a run has", "Of a run" or "As a run does"."""
+    """Docstrings begin with a sentence about the object, unlike "What a run has", "Of a run" or "As a run does"."""
     found = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in (ROOT / package).rglob("*.py")
@@ -139,7 +139,7 @@ def test_names_of_tests_are_short() -> None:
 
 
 def test_every_helper_is_listed() -> None:
-    """tests/README.md has a row for each module that is not a test, and no row for a module that does not exist."""
+    """tests/README.md has a row for each helper module, and no row for a module that does not exist."""
     helpers = {path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")}
     page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
     listed = {ROOT / name for name in re.findall(r"^\| `(tests/[\w/]+\.py)`", page, re.MULTILINE)}
@@ -164,7 +164,7 @@ REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 
 
 def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
-    """No two modules have a constant of the same name, so a name has one meaning and a value one definition."""
+    """No two modules have a constant of the same name, so each name has one meaning and one definition."""
     names = [
         target.id
         for node in top_level_nodes()
@@ -184,9 +184,9 @@ OWN_IMPORT = re.compile(r"^\s*(?:>>> )?from ((?:rnnlm|flows|tasks|tests)[\w.]*) 
 
 
 def test_imports_within_texts_name_what_there_is() -> None:
-    """Imports in programs within strings and on pages name existing modules and objects.
+    """Imports within strings and on pages name existing modules and objects.
 
-    Without this test, only a slow test would find a wrong one.
+    Without this test, only a slow test would detect a wrong name.
     """
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     programs = [path for folder in (*PACKAGES, "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
@@ -202,7 +202,7 @@ def test_imports_within_texts_name_what_there_is() -> None:
 
 
 def defines(module: str, name: str) -> bool:
-    """Return True if the module's top level has the name, or if the name is a module of the package."""
+    """Return True if the module binds the name at its top level, or if the name is a module of the package."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     is_module = (place / name).is_dir() or (place / f"{name}.py").is_file()

@@ -1,4 +1,4 @@
-"""`make` chooses one of the supported interpreters, and installs the packages that are needed."""
+"""`make` chooses one of the supported interpreters, and installs the required packages."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def test_all_files_name_the_same_interpreters() -> None:
 def test_every_pinned_package_takes_all_interpreters() -> None:
     """Every pinned package supports all interpreters according to its metadata.
 
-    If one did not, the error of pip would name another package.
+    If a package did not, pip's error would name another package.
     """
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     pinned = {(normalized(name), version) for name, version in pins}
@@ -65,7 +65,7 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
         if "Requires-Python" in found.metadata
     }
     checked = needed.keys() & pinned
-    # Most of the pinned packages are installed, so they were checked. The others belong to rare extras.
+    # Most of the pinned packages are installed and were checked. The others belong to rare extras.
     assert len(checked) > len(pinned) / 2
     markers = {one.name: one.marker for one in map(Requirement, PROJECT["project"]["dependencies"]) if one.marker}
 
@@ -82,9 +82,9 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
     assert not refusing
 
 
-# Environment variables of the `make` that runs the tests, which are removed.
+# These environment variables of the `make` that runs the tests are removed.
 MAKES = ("PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-# A fake interpreter that reports a given version, and creates an environment that is almost empty.
+# This fake interpreter reports a given version, and creates an environment that is almost empty.
 INTERPRETER = """#!/bin/sh
 if [ "$1" = -c ]; then exec {real} -c 'import sys; sys.version_info = {version}; exec(sys.argv[1])' "$2"; fi
 mkdir -p .venv/bin
@@ -96,7 +96,7 @@ UV = INTERPRETER.replace('if [ "$1" = -c ]', 'if [ "$1" = --version ]; then echo
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Make a folder with the files that `make setup` reads, and a folder `bin` with all programs except Python."""
+    """Create a folder with the files that `make setup` reads, and a folder `bin` with all programs except Python."""
     folder = tmp_path / "checkout"
     (folder / "bin").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -109,7 +109,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(checkout: Path, target: str, interpreters: dict[str, tuple[int, ...]], *options: str) -> tuple[str, str]:
-    """Return what `make` prints to standard output and error.
+    """Return the standard output and the standard error of `make`.
 
     `interpreters` are the interpreters on the machine, with their versions.
     """
@@ -176,7 +176,7 @@ def test_uv_brings_an_interpreter_where_none_is_found(checkout: Path) -> None:
 
 
 def installed(said: str) -> list[str]:
-    """Return the installed projects in the order of the commands. The dot is rnnlm itself."""
+    """Return the installed projects in the order of the commands. The dot stands for rnnlm."""
     return re.findall(r'pip install .* --editable "(.*)"', said)
 
 

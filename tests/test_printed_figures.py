@@ -1,6 +1,6 @@
-"""Figures on the pages agree with the output of their commands. Commands that take seconds are run again.
+"""The printed numbers on the pages agree with the output of the commands. Commands that take seconds are run again.
 
-Most commands read the texts in ../shared/data next to the project, and are skipped without them.
+Most commands read the texts in ../shared/data next to the project, and are skipped without these texts.
 """
 
 import json
@@ -19,11 +19,11 @@ from flows.command_line import main
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 TEXTS = ("brown.txt", "ptb", "tinyshakespeare.txt")
-TOLERANCE = 0.1  # The tolerance for figures that depend on the order of rounding, such as a product of sixty matrices.
+TOLERANCE = 0.1  # The tolerance for numbers that depend on the order of rounding, such as a product of sixty matrices.
 
 
 class Row(NamedTuple):
-    """A row of a page. Braces are values that the command prints with --json, and … is any text."""
+    """A row of a page. Braces stand for values that the command prints with --json, and … stands for any text."""
 
     page: str
     command: str
@@ -64,13 +64,13 @@ ROWS = (
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),
 )  # fmt: skip
 
-# The commands that are fast enough for CI.
+# These commands are fast enough for CI.
 CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --preset overfit"}
 
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
-    """Make a folder with the text `brown.txt`, as on the pages, and with ../shared/data next to it."""
+    """Create a folder with the text `brown.txt` that the pages use, and with ../shared/data next to it."""
     if not DATA.is_dir():
         pytest.skip("there is no ../shared/data")
     work = tmp_path / "work"
@@ -134,7 +134,7 @@ def stands_in(row: str, page: str) -> bool:
 
 
 def shown_output(page: str, beginning: str) -> tuple[str, str]:
-    """Return the code block of a page that begins with `beginning`, and the block of output after it."""
+    """Return the code block of a page that begins with `beginning`, and the following block of output."""
     text = (ROOT / page).read_text(encoding="utf-8")
     pattern = rf"^```\w*\n({re.escape(beginning)}.*?)^```\n\n```text\n(.*?)^```"
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
@@ -143,7 +143,7 @@ def shown_output(page: str, beginning: str) -> tuple[str, str]:
 
 
 def assert_same_figures(printed: str, shown: str) -> None:
-    """Assert that two texts have the same words, with TOLERANCE for numbers."""
+    """Assert that two texts have the same words. Numbers may differ by TOLERANCE."""
     words, expected = printed.split(), shown.split()
     assert len(words) == len(expected), printed
     for word, wanted in zip(words, expected, strict=True):

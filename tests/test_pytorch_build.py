@@ -1,4 +1,4 @@
-"""Each machine gets a suitable build of PyTorch. pip is real, the indexes have fake wheels, and nvidia-smi is fake."""
+"""Each machine gets a suitable build of PyTorch. pip is real, but the wheels of the indexes and nvidia-smi are fake."""
 
 import functools
 import hashlib
@@ -79,7 +79,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Indexes]:
 
 
 def set_driver(folder: Path, program: str | None) -> None:
-    """Make a folder `bin`. If `program` is given, write it to `bin` as nvidia-smi."""
+    """Create a folder `bin`. If `program` is given, write it to `bin` as nvidia-smi."""
     shutil.rmtree(folder / "bin", ignore_errors=True)
     (folder / "bin").mkdir()
     if program is not None:
@@ -88,7 +88,7 @@ def set_driver(folder: Path, program: str | None) -> None:
 
 
 class Machine:
-    """An environment that has only pip, on a machine with or without an NVIDIA driver."""
+    """An environment with only pip, on a machine with or without an NVIDIA driver."""
 
     def __init__(self, folder: Path, indexes: Indexes) -> None:
         self.folder, self.indexes = folder, indexes
@@ -113,7 +113,7 @@ class Machine:
 
     @property
     def version(self) -> str | None:
-        """The version of the installed torch, or None."""
+        """The version of the installed torch, or None if torch is not installed."""
         found = [path.name for path in self.packages.glob("torch-*.dist-info")]
         assert len(found) <= 1
         return found[0].removeprefix("torch-").removesuffix(".dist-info") if found else None
@@ -132,7 +132,7 @@ def machine(tmp_path: Path, indexes: Indexes) -> Machine:
         (None, "", "cpu"),
         (NO_DRIVER, "", "cpu"),
         (CUDA_13, "", "own"),
-        (SMI.format("CUDA UMD Version: 13.1"), "", "own"),  # The output of newer drivers.
+        (SMI.format("CUDA UMD Version: 13.1"), "", "own"),  # Newer drivers print this output.
         (SMI.format("written otherwise"), "", "own"),
         (SMI.format("CUDA Version: 12.0    "), "", "cu126"),
         (CUDA_12, "", "cu126"),
@@ -170,7 +170,7 @@ def test_the_build_comes_from_the_index_that_has_it(machine: Machine, driver: st
 @pytest.mark.parametrize("place", ["a closed port", "nothing there", "other versions", "no answer"])
 def test_without_pytorchs_index_the_package_index_is_taken(machine: Machine, place: str) -> None:
     set_driver(machine.folder, None)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # A server that accepts connections, but never answers.
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # This server accepts connections, but never responds.
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
         index = {

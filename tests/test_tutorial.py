@@ -1,4 +1,4 @@
-"""Every figure of the tutorial is what its code prints."""
+"""Every number in the tutorial is printed by the tutorial's code."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNNER = load_docs_module("run_tutorial")
 DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 NOTEBOOKS = load_docs_module("run_notebook")
-# The language and the text of each block. Blocks without a language are for a shell.
+# The groups are the language and the text of each block. Blocks without a language are for a shell.
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRAINING = (
     "backpropagation",
@@ -30,7 +30,7 @@ TRAINING = (
     "novel",
     "other-sequences",
     "sampling",
-)  # These chapters are slow. The others take a second.
+)  # These chapters are slow. The other chapters take a second.
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
 def is_printed_alike(printed: str, expected: str) -> bool:
     """Return True if the texts are equal, apart from decimal numbers that differ by 1 in the last digit.
 
-    Processors add numbers in different orders, so a figure of a trained network may be rounded up or down.
+    Processors add numbers in different orders, so a value of a trained network may be rounded up or down.
     """
     numbers, wanted = DECIMAL.findall(printed), DECIMAL.findall(expected)
     if DECIMAL.sub("#", printed) != DECIMAL.sub("#", expected):
@@ -80,7 +80,7 @@ def test_trained_figures_may_differ_by_one_last_digit(printed: str, expected: st
     "page",
     [
         pytest.param("docs/how-to/python.md", marks=pytest.mark.long),
-        pytest.param("README.md", marks=pytest.mark.slow),  # Slow, because the page trains on python-docs.
+        pytest.param("README.md", marks=pytest.mark.slow),  # The page is slow, because it trains on python-docs.
     ],
 )
 def test_python_on_a_page_prints_what_it_shows(page: str) -> None:
@@ -108,7 +108,7 @@ def test_a_cell_gives_what_it_prints_and_its_last_value() -> None:
 
 
 def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
-    """The function that runs a page finds its code blocks and the output that each of them must print."""
+    """The function that runs a page finds its code blocks and the expected output of each block."""
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```python\nx = 2\nprint(x)\n```\n\n```text\n3\n```\n\n```python\nprint(x + 1)\n```\n")
     first, second = RUNNER.run_page(page)
@@ -121,7 +121,7 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
-    """The first page runs from top to bottom in one shell, because a reader keeps one terminal open."""
+    """The commands of the first page run in one shell in their order, because a reader keeps one terminal open."""
     commands = shell_lines(RUNNER.CHAPTERS / "first-model.md")
     assert len(commands) >= 5
     done = in_one_shell(
@@ -131,7 +131,7 @@ def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> 
 
 
 def test_the_map_has_a_place_for_every_statement() -> None:
-    """The map has a row for each of the 144 statements of the four texts, as counted by a reader."""
+    """The map has a row for each of the 144 statements of the four texts. A reader has counted them."""
     text = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8")
     text, _, unattributed = text.partition("## Also said")
     assert unattributed.count("\n| ") >= 15
@@ -158,7 +158,7 @@ def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """Return the lines of a page's shell blocks."""
+    """Return the lines of a page's blocks for a shell."""
     blocks = [text for language, text in FENCED.findall(page.read_text(encoding="utf-8")) if not language]
     return "".join(blocks).splitlines()
 
@@ -171,7 +171,7 @@ def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
         name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT", "MLFLOW"))
     }
     environment["PATH"] = f"{folder / '.venv' / 'bin'}:{environment['PATH']}"
-    # The output goes to a file. A pipe would stay open as long as the page's background processes.
+    # The output is written to a file. A pipe would stay open as long as the page's background processes.
     with (folder / "output").open("w+") as output:
         done = subprocess.run(["bash", "-xc", script], cwd=folder, env=environment, stdout=output, stderr=output)
         output.seek(0)
@@ -181,9 +181,9 @@ def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
 
 
 def with_servers_in_the_background(lines: list[str]) -> list[str]:
-    """Return the lines, with servers on free ports and in the background.
+    """Return the lines, changed so that servers run on free ports and in the background.
 
-    A server that would run until Ctrl-C ends before the next server or at the end.
+    A server that would run until Ctrl-C ends before the next server starts or at the end.
     """
     changed, stop = [], "kill $SERVER; wait $SERVER || true"
     port = free_port()

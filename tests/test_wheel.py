@@ -1,4 +1,4 @@
-"""The wheel works without this checkout: it trains, registers, serves and generates in another folder."""
+"""The wheel works in a folder without this checkout. It trains, registers, serves and generates."""
 
 import json
 import os
@@ -20,10 +20,13 @@ LAST_RELEASE = "7f730348"  # The commit of rnnlm 0.3.0.
 
 
 def make_environment(folder: Path) -> tuple[Path, Path]:
-    """Make an environment with all packages of this one except rnnlm. Return its bin folder and its packages."""
+    """Create an environment with all packages of this one except rnnlm.
+
+    Return its bin folder and its package folder.
+    """
     venv.create(folder, with_pip=False, symlinks=True)
-    # The editable install of this checkout has no effect in the environment, because its .pth file is not read in a
-    # folder that another .pth file adds.
+    # This checkout's editable install has no effect there, because Python does not read a .pth file in a folder that
+    # another .pth file adds.
     site_packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return folder / "bin", site_packages
@@ -45,7 +48,10 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def last_release(tmp_path: Path) -> Path:
-    """Return the bin folder of an environment with the checkout of the last release, whose wheel had no presets."""
+    """Return the bin folder of an environment with the last release, installed from a checkout.
+
+    Its wheel lacks the presets.
+    """
     archive = subprocess.run(["git", "archive", LAST_RELEASE], cwd=ROOT, capture_output=True)
     if archive.returncode:
         pytest.skip(f"needs the commit {LAST_RELEASE} of the repository")
@@ -103,7 +109,7 @@ def test_a_wheel_trains_and_serves_without_the_checkout(commands: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, tmp_path: Path) -> None:
-    """The new version reads the models of release 0.3.0, and trains the next one. No file is a pickle."""
+    """The new version reads the models of release 0.3.0, and trains the next model. No file is a pickle."""
     text, home = tmp_path / "text.txt", tmp_path / "home"
 
     def rnnlm(scripts: Path, *arguments: str) -> Any:
@@ -121,7 +127,7 @@ def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, 
     (model,) = rnnlm(commands, "models")
     assert model["model_version"] == 1
     assert rnnlm(commands, "generate", model["model_name"], "--prompt", "the", "--seed", "1")["text"]
-    assert rnnlm(commands, "evaluate", model["model_name"])  # The text was stored by release 0.3.0.
+    assert rnnlm(commands, "evaluate", model["model_name"])  # Release 0.3.0 has stored the text.
 
     write_text(text, 500)
     new = rnnlm(commands, "run", "--preset", "smoke", "--corpus", str(text))

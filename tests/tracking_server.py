@@ -1,4 +1,4 @@
-"""A real MLflow server on a loopback address that can be stopped and started again at the same address."""
+"""A real MLflow server on a loopback address. Tests can stop it and start it again at the same address."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ class TrackingServer:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the server, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db"]
         command += ["--artifacts-destination", str(self.folder / "artifacts")]
@@ -39,7 +39,7 @@ class TrackingServer:
             )
         try:
             self.wait_until_it_answers()
-        except BaseException:  # Stop the server even if the test is interrupted.
+        except BaseException:  # The server is stopped even if the test is interrupted.
             self.stop()
             raise
 
@@ -53,8 +53,8 @@ class TrackingServer:
 
     def stop(self) -> None:
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):  # The server may have ended before.
-                os.killpg(self.process.pid, signal.SIGTERM)  # End the server together with its worker.
+            with contextlib.suppress(ProcessLookupError):  # The server may already have ended.
+                os.killpg(self.process.pid, signal.SIGTERM)  # This also ends the server's worker.
             try:
                 self.process.wait(timeout=20)
             except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""Turn a function into a Typer command. Two kinds of parameters get special treatment.
+"""Convert a function to a Typer command. Two kinds of parameters are treated specially.
 
 A `Session` parameter becomes the option --json, and a `FlowSession` parameter also --verbose and --quiet. A parameter
-that is annotated with an OptionGroup (option_groups.py) becomes several options.
+with an OptionGroup as annotation (option_groups.py) becomes several options.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Session:
 
 
 def json_of(value: Any) -> str:
-    """Return a value as JSON. It may contain records. Numbers that JSON lacks, such as NaN, become null."""
+    """Return a value, which may contain records, as JSON. Numbers that JSON lacks, such as NaN, become null."""
     text = json.dumps(value, default=lambda record: record.model_dump(mode="json"))
     return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
@@ -68,7 +68,7 @@ class FlowSession(Session):
     def run_flow(self, place: str, *arguments: Any, **settings: Any) -> Any:
         """Run the flow at a place such as flows.pipeline_flow:pipeline_flow, and return its result.
 
-        The flow runs on the configured Prefect server or on a temporary one.
+        The flow runs on the configured Prefect server, or on a temporary server.
         """
         check_space(self.home.root)
         if not self.quiet:  # The line is printed before the imports and a temporary Prefect server, which take seconds.
@@ -110,7 +110,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
 
 
 def help_of(function: Callable[..., None]) -> dict[str, Any]:
-    """Split a docstring into Typer's help (a sentence and perhaps details) and the examples in the last paragraph."""
+    """Split a docstring into Typer's help (all paragraphs but the last) and the examples in the last paragraph."""
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"
@@ -152,7 +152,7 @@ class CommandParameters:
         return [field.name for field in dataclasses.fields(self.session_kind) if field.name in SESSION_FLAGS]
 
     def signature(self) -> inspect.Signature:
-        """Return a signature in which each option of a group and each flag of the session is a parameter of its own."""
+        """Return a signature with a separate parameter for each option of a group and each flag of the session."""
         options: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
         for name, group in self.options.items():
             own = group.options(self.kinds[name])
@@ -168,7 +168,7 @@ class CommandParameters:
         )
 
     def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the command's function, computed from the values of single options."""
+        """Return the arguments of the command's function, computed from the values of the options."""
         arguments: dict[str, Any] = {self.session: session}
         for name, group in self.options.items():
             kind = self.kinds[name]
@@ -177,7 +177,7 @@ class CommandParameters:
 
 
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return `function` with single options in place of its session and groups of options, as Typer needs it.
+    """Return `function` with single options instead of its session and groups of options, as Typer requires.
 
     When the returned function runs, it opens a session, which sets the environment and reserves standard output for
     results.
@@ -199,7 +199,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal(line_format: str, anew: bool = False) -> None:
-    """Write warnings of all libraries to standard error. If `anew`, replace the format of an earlier call."""
+    """Write warnings of all libraries to standard error. If `anew` is true, replace the format of an earlier call."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)

@@ -1,4 +1,4 @@
-"""Look at text and datasets with `rnnlm corpora`, `inspect`, `tokenize` and `describe`."""
+"""Inspect text and datasets with `rnnlm corpora`, `inspect`, `tokenize` and `describe`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Measure how well a model predicts text with `rnnlm evaluate`, and show how it reads one with `rnnlm explain`."""
+"""Measure how well a model predicts text with `rnnlm evaluate`, and show how it reads a text with `rnnlm explain`."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
 HEADING = "Measure"
-# Settings of a corpus that describe one particular text, so they are not applied when another text is scored.
+# Settings of a corpus that describe a particular text, and do not apply when another text is scored.
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")
 
 
@@ -78,16 +78,15 @@ def evaluate_command(
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
-    """Return the corpus to evaluate, read with the settings of the model's own corpus and the changes of --set.
+    """Return the corpus to evaluate, with the settings of the model's own corpus and the changes of --set.
 
-    Without --corpus, it is the model's own text, which is found even if it was moved. Raise ConfigError if --set
-    changes how this text is read and the text's path is relative, because the path may name another text in this
-    folder.
+    Without --corpus, it is the model's own text, which is found even if it was moved. If --set changes how this text is
+    read, raise ConfigError for a relative path, because it may name another text in the current folder.
     """
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
         raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
-    if corpus is not None:  # Keep the settings about reading a text, but not those that describe a particular text.
+    if corpus is not None:  # Keep the settings for reading a text, but not those that describe a particular text.
         own = {name: value for name, value in own.items() if name not in OF_ONE_TEXT}
     for override in overrides:
         if not override.startswith("corpus."):

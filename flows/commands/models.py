@@ -1,4 +1,4 @@
-"""Manage registered models, and continue texts with one: models, promote, rollback and generate."""
+"""Manage registered models, and generate text with one: models, promote, rollback and generate."""
 
 import contextlib
 import sys
@@ -177,7 +177,7 @@ def generate_command(
 
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
-    """Print each prompt and its continuation as one text. With --json, characters are exact."""
+    """Print each prompt and its continuation as one text. With --json, characters are not replaced."""
     texts = [sample.whole.strip() for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)

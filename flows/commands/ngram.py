@@ -34,7 +34,7 @@ def ngram_command(
 
 
 def ngram_text(result: "NgramResult") -> str:
-    """Return a table with one row, a warning if the figure is not a proper perplexity, and the samples."""
+    """Return a table with one row, a warning if the result is not a proper perplexity, and the samples."""
     figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:
         figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"

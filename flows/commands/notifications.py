@@ -1,4 +1,4 @@
-"""Choose with `rnnlm notify` where the automations send their messages."""
+"""Set the address to which the automations send their messages, with `rnnlm notify`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +62,10 @@ def notify_command(
 
 
 def block_of(url: str) -> "NotificationBlock":
-    """Return a block for Slack or Apprise, or one that posts JSON. Raise ConfigError if the text is not an address."""
+    """Return a block for Slack or Apprise, or one that sends JSON to a webhook.
+
+    Raise ConfigError for an invalid address.
+    """
     from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
     from pydantic import SecretStr
 
@@ -73,7 +76,7 @@ def block_of(url: str) -> "NotificationBlock":
         # Slack reads the field `text`.
         body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
-    block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services on to Apprise, too.
+    block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services to Apprise.
     if not len(block._apprise_client):
         raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
     return block

@@ -13,7 +13,7 @@ from rnnlm.extension_points import Point, plugged
 
 
 class OptionGroup(Protocol):
-    """An annotation for a parameter of type `kind`, by which the parameter becomes several options."""
+    """An annotation of a parameter of type `kind`. It converts the parameter to several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         """Return Typer's annotation and the default of each field. A required field has inspect.Parameter.empty."""
@@ -24,13 +24,14 @@ class OptionGroup(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SectionFields:
-    """An annotation that turns fields of a config class into options, with the descriptions of the class.
+    """An annotation that converts fields of a config class to options with the descriptions of the fields.
 
     Pydantic parses the options' values from text.
     """
 
     names: dict[str, str]  # The name of the option for each field.
-    variables: dict[str, str]  # For some fields, the environment variable that is used if the option is not given.
+    # For some fields, the environment variable whose value is used if the option is not given.
+    variables: dict[str, str]
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         return {
@@ -41,8 +42,8 @@ class SectionFields:
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
         """Return the section.
 
-        Its `model_fields_set` contains the fields whose options were given. Raise ConfigError with the name of a wrong
-        option.
+        Its `model_fields_set` contains the fields whose options were given. For a wrong value, raise ConfigError with
+        the name of the option.
         """
         given = {
             field: parsed(value, kind.model_fields[field])
@@ -71,7 +72,7 @@ def parsed(value: str | bool, field: FieldInfo) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class AddedFields:
-    """All fields of the sections that extensions add at one extension point, as options.
+    """Options for all fields of the sections that extensions add at one extension point.
 
     The parameter's value is a tuple of the sections.
     """
@@ -93,7 +94,7 @@ class AddedFields:
 
 @dataclasses.dataclass(frozen=True)
 class SomeFields:
-    """Some fields of a dataclass as options. Each field has an annotation for Typer."""
+    """Options for some fields of a dataclass. Each field has an annotation for Typer."""
 
     names: tuple[str, ...]
 
@@ -111,7 +112,7 @@ def some_of(*names: str) -> SomeFields:
 
 @dataclasses.dataclass(frozen=True)
 class PlainOption:
-    """A parameter that Typer can process directly, as a group of one option."""
+    """A group of one option, for a parameter that Typer can process directly."""
 
     name: str
     parameter: inspect.Parameter

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, their shell completion, and the configurations they describe."""
+"""Arguments and options that several commands share, their shell completion, and the resulting configurations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ Preset = Annotated[str | None, pipeline_option("--preset", "NAME", PRESET_HELP, 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """The options of commands that run the pipeline or a part of it. A command may have only some of them."""
+    """The options of commands that run the pipeline or a part of it. A command may select some of them."""
 
     corpus: Corpus = None
     preset: Preset = None
@@ -130,9 +130,7 @@ class PipelineOptions:
     def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
         """Return the configuration that the options describe.
 
-        The settings of --set overwrite those of the other options.
-
-        If `corpus` is given, it replaces --corpus.
+        The settings of --set take precedence over the other options. If `corpus` is given, it replaces --corpus.
         """
         named = [
             f"{path}={getattr(self, name)}" for name, path in SHORT_SETTINGS.items() if getattr(self, name) is not None
@@ -146,7 +144,10 @@ class PipelineOptions:
 
 
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
-    """Return the default preset changed by `defaults` and then by --set, for commands that only need a dataset."""
+    """Return the default preset, changed by `defaults` and then by --set.
+
+    It is for commands that only need a dataset.
+    """
     return with_checked_source(build_config(None, [*defaults, *(overrides or ())], corpus))
 
 

@@ -91,7 +91,7 @@ def train_command(
 
 
 def check_device(config: PipelineConfig) -> None:
-    """Raise an error if training on this machine needs a device that it lacks, before a Prefect server is started."""
+    """Raise an error if training needs a device that this machine lacks, before a Prefect server is started."""
     training = config.training
     if training.device not in ("auto", "cpu"):
         from rnnlm.training.training_run import elsewhere

@@ -57,7 +57,7 @@ def runs_command(
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
     """Return the run with the time of its first measurement if that is earlier than the time of its files.
 
-    In a restored rnnlm home, the files are newer than the run.
+    In a restored rnnlm home, the files have the time of the restore.
     """
     from rnnlm.storage.contained_paths import inside
     from rnnlm.storage.stage_folders import RunFolder
@@ -121,7 +121,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
 
 
 def comparison_text(comparison: "RunComparison") -> str:
-    """Return a table with a column per run. The scores come first, followed by the settings that differ."""
+    """Return a table with one column for each run. The scores come first, followed by the settings that differ."""
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
         "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],

@@ -1,4 +1,4 @@
-"""Choose when the pipeline runs by itself, and on which text: schedule, schedules, unschedule and trigger."""
+"""Schedule the pipeline on texts, and start runs: schedule, schedules, unschedule and trigger."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HEADING = "Every night"
 FOLLOW_SECONDS = 2.0  # Seconds between two queries about a run whose log is followed.
 SILENT_SECONDS = 600.0  # Seconds without an answer after which a server counts as lost.
-# Number of queries after the run's end, because the last log lines arrive some seconds later.
+# The number of queries after the run's end. The last log lines arrive some seconds later.
 LOOKS_AFTER_END = 3
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a deployment, as listed by rnnlm schedules.")]
 
@@ -163,7 +163,7 @@ def trigger_command(
 
 def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     """Print rnnlm's log lines of the run to standard error as they arrive, and return the run's final state."""
-    # The filter for log lines that were not printed yet. The last printed line still matches it.
+    # The filter for log lines that were not printed yet. It still includes the last printed line.
     after: dict[str, Any] = {}
     shown: set[str] = set()
     looks_left = LOOKS_AFTER_END
@@ -189,7 +189,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
 def prefect_query() -> Iterator[PrefectQuery]:
     """Yield a PrefectQuery for the server of `rnnlm up`, or for the server at PREFECT_API_URL.
 
-    Raise ConfigError if there is no server, or if it answers with an error.
+    Raise ConfigError if there is no server, or if it responds with an error.
     """
     address = os.environ.get("PREFECT_API_URL")
     if address is None:

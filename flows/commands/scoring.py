@@ -1,4 +1,4 @@
-"""Score texts with a model, and use the scores, with `rnnlm score`, `filter`, `pairs` and `rescore`."""
+"""Score texts with a model, and use the scores: score, filter, pairs and rescore."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ def score_command(
     """
     from rnnlm.extensions.scoring.input_files import find_inputs
 
-    find_inputs(config)  # Report errors in the input before torch is imported and a Prefect server is started.
+    find_inputs(config)  # This reports errors in the input before torch is imported and a Prefect server is started.
     model_folder(session.home, config.model)
     scored = session.run_flow("flows.scoring_flow:score_flow", config)
     from rnnlm.extensions.scoring.scoring_page import scoring_page

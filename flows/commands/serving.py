@@ -1,4 +1,4 @@
-"""Answer requests over HTTP with a model, with `rnnlm serve`."""
+"""Serve a model over HTTP with `rnnlm serve`."""
 
 from typing import Annotated
 
@@ -30,7 +30,8 @@ def serve_command(
     rnnlm serve
     rnnlm serve rnnlm-python-docs --port 8080
     """
-    with bound_socket(config):  # Report an occupied port or a wrong name before torch is imported.
+    # The socket is opened before torch is imported, so that an occupied port or a wrong name is reported at once.
+    with bound_socket(config):
         pass
     model_folder(session.home, model)
     from rnnlm.extensions.serving.server import serve_model

@@ -58,7 +58,7 @@ def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
         value = getattr(config, name)
         if isinstance(value, Section):
             yield from setting_rows(value, f"{prefix}{name}.")
-        elif prefix:  # A top-level field that is no section, such as force, is not a setting.
+        elif prefix:  # A top-level field that is not a section, such as force, is not a setting.
             yield {
                 "field": prefix + name,
                 "type": type_name(field.annotation),

@@ -1,4 +1,4 @@
-"""Show where a model's loss is high with `rnnlm surprise`."""
+"""Show the text on which a model's loss is high, with `rnnlm surprise`."""
 
 import shutil
 from pathlib import Path

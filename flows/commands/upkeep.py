@@ -1,4 +1,4 @@
-"""Remove what an rnnlm home no longer needs, and back it up, with `rnnlm prune`, `backup` and `restore`."""
+"""Remove items that an rnnlm home no longer needs, and back it up: prune, backup and restore."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,8 +1,7 @@
 """The automations that `rnnlm deploy` and `rnnlm up` create, which send messages about events.
 
 A message is sent to every notification block named `rnnlm`. `rnnlm notify` creates these blocks. Without such a block,
-an automation does nothing and only appears in the UI. A user's changes to automations are kept, and a disabled
-automation stays disabled.
+an automation does nothing. A user's changes to automations are kept, and a disabled automation remains disabled.
 """
 
 from datetime import timedelta
@@ -31,7 +30,7 @@ RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
-# A trigger for each value of this label counts the events of each deployment separately.
+# With this label, a trigger counts the events of each deployment separately.
 DEPLOYMENT = "related:deployment:prefect.resource.id"
 OF_DEPLOYMENTS = {"prefect.resource.role": "deployment", "prefect.resource.id": "prefect.deployment.*"}
 OF_PIPELINES = {"prefect.resource.role": "flow", "prefect.resource.name": "pipeline"}
@@ -42,7 +41,7 @@ BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-r
 def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
     """Return a trigger for flow runs of deployments.
 
-    Runs that were started on a terminal are left out, because the user sees their result.
+    Runs that a user started on a terminal are left out, because the terminal shows their result.
     """
     return {
         "match": {"prefect.resource.id": "prefect.flow-run.*"},
@@ -56,7 +55,7 @@ def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
 
 
 def absence(hours: float, after: set[str]) -> dict[str, Any]:
-    """Return settings of a trigger that fires if no expected event follows one of `after` within `hours`."""
+    """Return settings of a trigger that fires if no expected event follows an event in `after` within `hours`."""
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
@@ -128,8 +127,8 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
     """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
-    The function may be called again. If `every_night` is True, a message is sent after every nightly run, even an
-    uneventful one. If it is None, the current choice is not changed. Return the number of blocks.
+    The function may be called again. If `every_night` is True, a message is sent after every nightly run, even without
+    a new result. If it is None, this choice is not changed. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -178,7 +177,7 @@ def targets(automation: "AutomationCore") -> set[str]:
 def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
     """Return True if the user has not changed the automation's actions.
 
-    An automation without changes does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
+    An unchanged automation does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
     """
     others = {str(block.id) for block in blocks if block.name != NOTIFIER}
     kinds = {action.type for action in automation.actions}

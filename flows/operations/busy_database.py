@@ -1,8 +1,8 @@
-"""Let Prefect's server answer requests a little later while its SQLite file is busy, instead of refusing them.
+"""Let Prefect's server respond later while its SQLite file is busy, instead of refusing requests.
 
-Prefect sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with reading fails at once if
-another transaction has written meanwhile. Prefect then rolls it back and answers 503, and Prefect's own clients try
-again.
+Prefect sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with a read fails at once if
+another transaction has written meanwhile. Prefect then rolls it back and responds with 503, and Prefect's own clients
+try again.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ LOCKED = "database is locked"  # SQLite's message about a database in which anot
 
 
 class AgainIfBusy:
-    """ASGI middleware that repeats a request up to TRIES times while the answer is 503.
+    """ASGI middleware that repeats a request up to TRIES times while the response is 503.
 
     It must run behind BoundedBody.
     """
@@ -42,7 +42,7 @@ class AgainIfBusy:
         await self.app(scope, replayed(body, receive), send)
 
     async def is_answered(self, scope: "Scope", receive: "Receive", send: "Send") -> bool:
-        """Pass on the answer unless its status is 503, and return True if the answer was passed on."""
+        """Pass on the response and return True, unless its status is 503."""
         is_busy = False
 
         async def send_unless_busy(message: "Message") -> None:
@@ -54,7 +54,7 @@ class AgainIfBusy:
         try:
             # The scope is copied, because the application changes it.
             await self.app(dict(scope), receive, send_unless_busy)
-        except Exception:  # After answering 503, Starlette raises the exception again for the server's log.
+        except Exception:  # After the response 503, Starlette raises the exception again for the server's log.
             if not is_busy:
                 raise
         return not is_busy
@@ -63,7 +63,7 @@ class AgainIfBusy:
 def busy_in_one_line(record: logging.LogRecord) -> bool:
     """Log a busy database without a traceback, because Prefect's services soon try to store the data again.
 
-    This is a log filter, which lets all records through.
+    This is a log filter that accepts all records.
     """
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and LOCKED in str(error):

@@ -21,7 +21,7 @@ NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Return False for log records that repeat what the command itself reports when a run fails.
+    """Return False for log records that repeat the command's own report of a failed run.
 
     These are rnnlm's own errors, interruptions, an unreachable Prefect server, a full disk, and the last line of a
     failed run, which repeats its error.
@@ -77,7 +77,7 @@ def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
 
 
 def console_handlers() -> Iterator[logging.Handler]:
-    """Yield the handlers of all loggers that write to the console, without those that send to Prefect's API."""
+    """Yield the handlers of all loggers that write to the console. Handlers that send to Prefect's API are left out."""
     from prefect.logging.handlers import PrefectConsoleHandler
 
     named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
@@ -106,14 +106,14 @@ class Detail(enum.Enum):
 
 
 def set_up_console(detail: Detail) -> None:
-    """Set what Prefect's console handlers show. Handlers that send to the API are not changed."""
+    """Set which log records Prefect's console handlers show. Handlers that send to the API are not changed."""
     for handler in console_handlers():
         handler.filters = [is_news, detail.shows]
         line = handler.formatter if detail is Detail.ALL and handler.formatter else logging.Formatter("%(message)s")
         handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Do not print an error for every line that the handler for Prefect's API cannot send.
+    # No error is printed for lines that the handler for Prefect's API cannot send.
     logging.raiseExceptions = False
 
 

@@ -1,6 +1,6 @@
-"""Give runs whose process was killed a final state. They are recognized by their locks (see run_locks.py).
+"""Give a final state to runs whose process was killed. Their locks show that the process has ended (see run_locks.py).
 
-Prefect itself would leave such a run in the state `Running`, where it keeps occupying a concurrency limit.
+Prefect itself would leave such a run in the state `Running`, in which it occupies a concurrency limit.
 """
 
 import logging
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
-# How long lock files of runs are kept, in seconds, if the current server does not have the runs.
+# The seconds for which lock files are kept if the current server does not have their runs.
 KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600
 
 
@@ -91,7 +91,7 @@ def final_state(before: "State[Any] | None") -> "State[Any]":
 
 
 def crash_never_started(client: "SyncPrefectClient") -> int:
-    """Set runs to Crashed that a worker has taken but never started. Return the number of these runs."""
+    """Set runs to Crashed that a worker has taken but not started in time. Return the number of these runs."""
     from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
     from prefect.states import Crashed
 

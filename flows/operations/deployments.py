@@ -1,6 +1,6 @@
 """Create the work pool and the deployments of prefect.yaml, or a user's deployment, on the server at PREFECT_API_URL.
 
-A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`) rather than a file of a checkout, so that a
+A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`) and not a file of a checkout, so that a
 worker can run it wherever rnnlm is installed.
 """
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.responses import DeploymentResponse
 
-# A run in the process pool may choose only the name and the labels of its process. Command, environment and folder are
-# no variables of the template, because each of them could be used to run something else. The worker finds the command
-# without the template. There is no `env` in the template, because Prefect would merge a run's `env` into it. Flow runs
+# A run in the process pool may only set the name and the labels of its process. Command, environment and folder are not
+# variables of the template, because a run could use each of them to execute other programs. The worker finds the
+# command without the template. The template has no `env`, because Prefect would merge a run's `env` into it. Flow runs
 # inherit the environment of their worker.
 JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {
@@ -47,15 +47,15 @@ JOB_TEMPLATE: dict[str, Any] = {
 }
 GPU_QUEUE = "gpu"  # The name of the queue in prefect.yaml for runs that need a GPU.
 Plan = dict[str, Any]  # An entry of `deployments` in prefect.yaml.
-MODEL_USERS = ("score", "filter")  # The deployments that use a registered model, which the user may choose.
-# The default of rnnlm before 2026-11-27, which is not a user's choice.
+MODEL_USERS = ("score", "filter")  # The deployments for which the user may choose a registered model.
+# The default model before 2026-11-27. It does not count as a user's choice.
 FORMER_MODEL = "models:/rnnlm-python-docs@champion"
 
 
 def read_plans() -> list[Plan]:
     """Return the deployments of prefect.yaml whose flows are installed, with the settings of their presets.
 
-    Flows of a deleted extension are not installed.
+    A flow is not installed if its extension was deleted.
     """
     plans: list[Plan] = yaml.safe_load(package_file("prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     for plan in plans:
@@ -73,9 +73,9 @@ def full_name(plan: Plan) -> str:
 def deploy_all(home: Home) -> list[str]:
     """Create the process work pool, the deployments of prefect.yaml and the automations. Return the deployments' names.
 
-    A repeated call updates what exists, except for a user's choices (see kept_choices). Deployments that need a GPU are
-    left out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the
-    server get a final state, and interrupted runs are started again.
+    A repeated call updates them, except for a user's choices (see kept_choices). Deployments that need a GPU are left
+    out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the server get
+    a final state, and interrupted runs are started again.
     """
     from prefect.client.orchestration import get_client
 
@@ -94,7 +94,7 @@ def deploy_all(home: Home) -> list[str]:
         for plan in plans:
             apply(client, plan)
         deploy_automations(client)
-        # Create the store now. Otherwise `mlflow ui` and a first run could create it at the same time.
+        # The store is created here. Otherwise `mlflow ui` and a first run might create it at the same time.
         prepare_store(home)
         settle_dead_runs(home)
         resume_interrupted(client, home)
@@ -127,7 +127,7 @@ def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
 def create_work_pool(client: "SyncPrefectClient") -> None:
     """Create the process pool with rnnlm's job template.
 
-    A pool of another type, such as the Kubernetes pool of deploy/, keeps its template. Environment variables that the
+    A pool of another type, such as the Kubernetes pool of deploy/, keeps its template. Environment variables that a
     user has added to the pool are kept.
     """
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
@@ -181,7 +181,7 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
 
 def kept_choices(plan: Plan, existing: "DeploymentResponse") -> Plan:
-    """Return the plan with the choices made in the Prefect UI: which schedules are on, and the scoring model."""
+    """Return the plan with the choices that the user made in the Prefect UI: active schedules and the scoring model."""
     plan = copy.deepcopy(plan)
     switches = {one.slug: one.active for one in existing.schedules}
     for schedule in plan.get("schedules", []):

@@ -23,10 +23,10 @@ FlowResult = TypeVar("FlowResult")
 def run_flow(
     home: Home, flow: Callable[..., FlowResult] | str, *arguments: Any, detail: Detail = Detail.ALL, **settings: Any
 ) -> FlowResult:
-    """Run a flow and return its result. Its exceptions are passed on, without a traceback on the console.
+    """Run a flow and return its result. Its exceptions are raised again, without a traceback on the console.
 
     `flow` is the flow or its place, such as flows.pipeline_flow:pipeline_flow. A place saves time, because the flow and
-    the libraries that it needs are imported while the temporary server starts.
+    its libraries are imported while the temporary server starts.
 
     If the connection to the configured server is lost during the run, the flow runs again on a temporary server. This
     takes only seconds, because finished stages are skipped and training resumes from its checkpoint.
@@ -43,11 +43,11 @@ def run_flow(
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    if problem:  # `rnnlm env` has set the address, but no server was started there.
+    if problem:  # `rnnlm env` has set the address, but no server is running there.
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
-            loaded = load_flow(flow, detail)  # This sets up the log lines that settling writes.
+            loaded = load_flow(flow, detail)  # Loading the flow sets up logging, which settling needs.
             settle_or_warn(home)
             return loaded(*arguments, **settings)
         except TransportError:
@@ -64,7 +64,7 @@ def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable
     """Return the flow, which is imported if its place is given. MLflow is imported too, because every flow needs it."""
     import_mlflow()
     found = pkgutil.resolve_name(flow) if isinstance(flow, str) else flow
-    # Set up logging again, because the import of Prefect's flows has replaced it by Prefect's own.
+    # The import of Prefect's flows has replaced the logging settings by those of Prefect.
     set_up_console(detail)
     show_library_lines()
     return found

@@ -1,4 +1,4 @@
-"""Start a flow run: show rnnlm's log lines, lock a file for the run, and complete the run's configuration."""
+"""Start a flow run: set up its log lines, lock a file for the run, and complete the run's configuration."""
 
 import atexit
 import functools
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Decorate a function as a Prefect flow with names from flow_run_label and with plain error messages."""
+    """Return a decorator that converts a function to a Prefect flow with names of flow_run_label() and short errors."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
@@ -42,7 +42,7 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Set a crashed run with an unknown parameter to Failed, because failed runs are not resumed.
 
-    Prefect's API accepts parameters of any name. With an unknown one, the run's process ends with "a general error"
+    Prefect's API accepts parameters of any name. For an unknown one, the run's process ends with "a general error"
     before the flow begins.
     """
     known = flow.parameters.properties
@@ -54,10 +54,10 @@ def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state:
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate a flow's function so that an error that the user must fix becomes the run's state, with its own message.
+    """Return a flow's function that converts an RnnlmError to a Failed state with the error's own message.
 
     Prefect would write "Flow run encountered an exception: CorpusError: …" and log a traceback. Callers still get the
-    error as an exception. An error that may be retried is left to Prefect, which counts the retries.
+    error as an exception. An error that may be retried is raised, because Prefect counts the retries.
     """
 
     @functools.wraps(function)
@@ -74,17 +74,20 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
     """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
-    show_library_lines()  # Called again, because the process of a worker has only Prefect's settings of logging.
+    show_library_lines()  # The process of a worker only has Prefect's settings of logging.
     shorten_own_errors()
     hold_run_lock()
-    check_addresses()  # Checked now, because a trained model could not be registered at a wrong address.
+    check_addresses()  # At a wrong address, the trained model could not be registered.
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # A worker has started this process, in a temporary folder.
         settle_in_home()
     return configuration_of_run(config, **choices)
 
 
 def settle_in_home() -> None:
-    """Make the rnnlm home the current folder for a deployment's relative paths, and end the process silently."""
+    """Make the rnnlm home the current folder for a deployment's relative paths.
+
+    Suppress output at the process's end.
+    """
     os.chdir(find_home().root)
     atexit.register(silence_stderr)
 
@@ -101,14 +104,14 @@ def silence_stderr() -> None:
 
 
 def hold_run_lock() -> None:
-    """Lock the flow run's file until this process ends. The reason is explained in run_locks.py."""
+    """Lock the flow run's file until this process ends; see run_locks.py."""
     context = FlowRunContext.get()
     if context is not None and context.flow_run is not None:
         hold_until_end(find_home(), context.flow_run.id)
 
 
 def link_to_mlflow(run_url: str | None) -> None:
-    """Show the URL of the MLflow run on the flow run's page. None shows nothing."""
+    """Show the URL of the MLflow run on the flow run's page. If it is None, do nothing."""
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

@@ -1,8 +1,8 @@
 """Read the ports and the password of an rnnlm home's own servers, which are stored in files of the home.
 
-The ports are valid as long as `rnnlm up` holds a lock. The servers need a password, because a loopback address can be
-reached by every user of the machine and by every page in a browser, and anyone who can use an open Prefect API can make
-its worker run a shell command.
+The ports are valid as long as `rnnlm up` holds a lock. The servers need a password, because every user of the machine
+and every page in a browser can reach a loopback address. Anyone who can use an open Prefect API can make its worker run
+a shell command.
 """
 
 import os
@@ -84,7 +84,7 @@ def home_password(home: Home) -> str:
 
 
 def problem_of_password(path: Path) -> str | None:
-    """Return the reason why another user may know or have written the password, or None if the password is safe."""
+    """Return why another user may know or have written the password, or None if the password is safe."""
     if path.is_symlink() or not path.is_file():
         return "it is no file"
     found = path.stat()
@@ -112,7 +112,8 @@ def credentials(password: str) -> tuple[str, str]:
 def password_variables(password: str, port: int) -> dict[str, str]:
     """Return Prefect's environment variables for the password.
 
-    With them, clients send the password and the server requires it. Only the server's own pages may read its answers.
+    With these variables, clients send the password and the server requires it. Only the server's own pages may read its
+    responses.
     """
     origins = ",".join(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost"))
     return {

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
-STOPPED = "Stopped"  # The name of the state of runs that were stopped when `rnnlm up` ended regularly.
+STOPPED = "Stopped"  # The name of the state of runs that were stopped together with `rnnlm up`.
 RESUMABLE_FLOWS = ("pipeline", "train")
-WITHIN = timedelta(days=1)  # A run that was interrupted earlier is not restarted, but left to its next scheduled run.
-# How many interrupted runs in a row may store nothing before the deployment's run is given up. Without enough memory,
-# for example, every attempt is killed.
+# A run that was interrupted before this time is not restarted. Its text is read by the next scheduled run.
+WITHIN = timedelta(days=1)
+# The number of interrupted runs in a row without stored output after which a run is not restarted. If memory is
+# insufficient, for example, every attempt is killed.
 ATTEMPTS = 3
 
 
@@ -29,7 +30,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
     """Start a new run for the last run of each deployment if it was interrupted. Return the number of new runs.
 
     Only one new run follows an interrupted run, however often this function is called. After more than ATTEMPTS
-    interrupted runs in a row without progress, no new run is started, and the state of the last run says so.
+    interrupted runs in a row without progress, no new run is started, and a message is added to the last run's state.
     """
     resumed = 0
     waiting = due_deployments(client)
@@ -44,7 +45,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
             last.deployment_id,
-            name=last.name,  # The new run has the interrupted run's name until it starts and names itself.
+            name=last.name,  # The new run keeps this name until it starts and sets its own name.
             parameters=last.parameters,
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",
@@ -56,7 +57,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
 
 
 def crashed_runs(query: "PrefectQuery", since: str) -> list[dict[str, Any]]:
-    """Return the runs that crashed after `since` (ISO 8601) according to Prefect's worker, and may be restarted.
+    """Return the runs that Prefect's worker reported as crashed after `since` (ISO 8601), and that may be restarted.
 
     A process that is killed before its flow begins has no lock file, so run_locks.py cannot find it.
     """
@@ -81,7 +82,7 @@ def stored_outputs(home: Home) -> Iterator[Path]:
 
 
 def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
-    """Write into the run's state that the run is not restarted. The UI, `rnnlm status` and messages show the state."""
+    """Write a message into the run's state that the run is not restarted. The UI and `rnnlm status` show the state."""
     from prefect.states import Crashed
 
     message = (
@@ -130,7 +131,7 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 
 def was_interrupted(run: "FlowRun") -> bool:
-    """Return True if the run's process was ended from outside, so that Prefect calls the run Crashed and not Failed."""
+    """Return True if the run's process was killed or stopped, so that the run did not fail by itself."""
     return run.state is not None and (run.state.is_crashed() or is_stopped(run))
 
 
@@ -139,7 +140,7 @@ def is_stopped(run: "FlowRun") -> bool:
 
 
 def mark_stopped(query: "PrefectQuery", run_ids: list[str]) -> None:
-    """Set runs that were stopped together with `rnnlm up` to Stopped, because Prefect would call them Crashed.
+    """Set runs that were stopped together with `rnnlm up` to Stopped. Otherwise Prefect would set them to Crashed.
 
     A run that was being cancelled becomes Cancelled, and a run that has ended keeps its state.
     """

@@ -1,4 +1,4 @@
-"""Set environment variables before Prefect is imported: Prefect's folders and logging, and telemetry off."""
+"""Set environment variables before Prefect is imported: Prefect's folders, its logging, and no telemetry."""
 
 import contextlib
 import importlib
@@ -23,13 +23,13 @@ VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TQDM_DISABLE": "1",  # Disable progress bars of other libraries. rnnlm's own bars do not depend on this variable.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add rnnlm's log lines to the flow run's log.
-    # How long a temporary server may take to start. Prefect's default of 20 s is too short on a busy machine.
+    # The maximum time in which a temporary server must start. Prefect's default of 20 s is too short on a busy machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # By default, Prefect keeps leases in memory. After a restart, the concurrency slot of a dead run would stay
-    # occupied.
+    # By default, Prefect keeps leases in memory. After a restart, a dead run would then still occupy its concurrency
+    # slot.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-    # Prefect's server then deletes old flow runs with their logs and artifacts. Events are deleted after 7 days by
-    # default.
+    # With this setting, Prefect's server deletes old flow runs with their logs and artifacts. Events are deleted after
+    # 7 days by default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # HISTORY_DAYS in seconds.
     # Disable a service of `mlflow ui` that is not used here and needs 700 MB.
@@ -42,9 +42,7 @@ VARIABLE_DEFAULTS = {
 def set_environment(home: Home, *, stores: bool = True) -> None:
     """Set the defaults of environment variables for this process and its children.
 
-    Variables that the user has set are kept.
-
-    `stores` says if the process may create the rnnlm home.
+    Variables that the user has set are kept. `stores` is true if the process may create the rnnlm home.
     """
     if stores:
         home.make(home.prefect)
@@ -54,13 +52,13 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
     keep_loopback_from_proxy()
     if "prefect" not in sys.modules and not any(isinstance(finder, PrefectFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, PrefectFinder())
-    # The path is made absolute. Child processes start in other folders, and Prefect reads its settings in another
-    # folder.
+    # The path is made absolute, because child processes start in other folders, and Prefect reads its settings in
+    # another folder.
     os.environ["RNNLM_HOME"] = str(home.root)
     if own := os.environ.get("PREFECT_HOME"):
         os.environ["PREFECT_HOME"] = str(expanded(own).absolute())
-    # With Prefect's default of 5 retries, each call to a lost server takes a minute. A command can use a temporary
-    # server instead.
+    # With Prefect's default of 5 retries, each call to an unavailable server takes a minute, but a command can use a
+    # temporary server instead.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
@@ -82,14 +80,14 @@ def prefect_package() -> Path:
 def away_from_project_files() -> contextlib.AbstractContextManager[None]:
     """Change to Prefect's own folder inside the block, in which Prefect reads its settings.
 
-    Prefect also reads settings from `.env`, `prefect.toml` and `pyproject.toml` in the current folder, which may belong
-    to other programs of the user. They could make a run fail or send it to another server.
+    Prefect also reads settings from `.env`, `prefect.toml` and `pyproject.toml` in the current folder. Settings for
+    other programs of the user could make a run fail or send it to another server.
     """
     return contextlib.chdir(prefect_package())
 
 
 class PrefectFinder:
-    """An import finder that lets the first import of Prefect happen away from the user's files."""
+    """An import finder that performs the first import of Prefect in a folder without the user's files."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name) if name == "prefect" else None
@@ -107,7 +105,7 @@ class PrefectLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         from pydantic import ValidationError
 
-        # Before Prefect raises an error about an invalid value, it prints a traceback, which is suppressed here.
+        # Prefect prints a traceback before it raises an error about an invalid value. The traceback is suppressed here.
         said = io.StringIO()
         try:
             with away_from_project_files(), contextlib.redirect_stderr(said):
@@ -128,13 +126,13 @@ def keep_loopback_from_proxy() -> None:
     if not getproxies():
         return
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    # The user has already excluded everything. In a longer list, most libraries would not understand the star.
+    # The user has already excluded all addresses. In a longer list, most libraries would not understand the star.
     if known.strip() == "*":
         return
     names = [name.strip() for name in known.split(",") if name.strip()]
     names += [name for name in ("127.0.0.1", "localhost", "::1") if name not in names]
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
-    # Most libraries prefer the environment variables for http and https, so the one for all schemes can be removed.
+    # Most libraries prefer the variables for http and https, so the variable for all schemes can be removed.
     if {"http", "https"} <= getproxies().keys():
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)

@@ -15,7 +15,7 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
-    hours = max(24 * days, 2)  # The smallest number is 2, because Prefect does not accept one hour or less.
+    hours = max(24 * days, 2)  # Prefect requires more than one hour.
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 
@@ -37,7 +37,8 @@ async def vacuum() -> None:
     database = provide_database_interface()
     for remove in (
         vacuum_old_flow_runs,
-        vacuum_old_flow_runs,  # Repeated, because the subflows of a deleted run now count as runs without a parent.
+        # The function is called again, because the subflows of deleted runs now count as runs without a parent.
+        vacuum_old_flow_runs,
         vacuum_old_events,
         vacuum_orphaned_logs,
         vacuum_orphaned_artifacts,

@@ -15,20 +15,20 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # How many seconds a server that starts on a busy machine may need to answer.
+STARTUP_SECONDS = 120.0  # The seconds in which a server that starts on a busy machine must respond.
 WORK_POOL = "rnnlm"  # The name of the work pool in prefect.yaml.
 # The types of Prefect's states for flow runs that have not ended and that have ended.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
-# The tag of runs that Prefect's scheduler has planned. A resumed run keeps the tag.
+# The tag of runs that Prefect's scheduler has created. A resumed run keeps the tag.
 SCHEDULED_TAG = "auto-scheduled"
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
-    """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it answers.
+    """Return why the Prefect API or MLflow server at `address` does not respond, or "" if it does.
 
-    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env` is True, HTTP proxies
-    from the environment are used.
+    Any status below 500 is sufficient, because a proxy may protect /health. If `trust_env` is True, HTTP proxies from
+    the environment are used.
     """
     if trust_env and (problem := proxy_problem(address, SOCKS_OF_HTTPX)):
         return problem
@@ -42,8 +42,7 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 def access_problem(address: str) -> str:
     """Return why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
 
-    The endpoint /health is not enough, because it is public. The server of another rnnlm home at this port would look
-    healthy.
+    The endpoint /health does not require the password, so a server of another rnnlm home at this port would pass it.
     """
     if problem := health_problem(address):
         return problem
@@ -58,14 +57,14 @@ def access_problem(address: str) -> str:
 
 
 def is_night(run: dict[str, Any]) -> bool:
-    """Return True if the run was started by a schedule, rather than by a person or another program."""
+    """Return True if a schedule started the run, not a user or another program."""
     return SCHEDULED_TAG in run["tags"]
 
 
 def wait_for_server(address: str) -> None:
-    """Wait until the configured server answers, because it may just have been started.
+    """Wait until the configured server responds, because it may just have been started.
 
-    Raise ConfigError if it does not answer in time.
+    Raise ConfigError if it does not respond in time.
     """
     if not poll_until(lambda: not health_problem(address), STARTUP_SECONDS):
         raise ConfigError(
@@ -88,10 +87,10 @@ class PrefectQuery:
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
-        """Return the JSON of the answer. Raise httpx.HTTPError if the server does not answer or refuses the request.
+        """Return the JSON of the response. Raise httpx.HTTPError if the server does not respond or refuses the request.
 
-        The request is repeated for some seconds while the answer is 503, which means that the server's SQLite file is
-        busy and nothing was changed.
+        If the status is 503, the server's SQLite file is busy and nothing was changed. The request is then repeated for
+        some seconds.
         """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
@@ -102,7 +101,7 @@ class PrefectQuery:
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
-        """The name of each flow, with the flow's id as key."""
+        """The name of each flow by the flow's id."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
     def deployments(self) -> dict[str, dict[str, Any]]:
@@ -121,15 +120,15 @@ class PrefectQuery:
         return self.flow_runs(states, "START_TIME_DESC", 100, deployment_id={"any_": [deployment_id]})
 
     def next_starts(self) -> dict[str, datetime]:
-        """Return when the next run of each deployment FLOW/NAME starts, the soonest first.
+        """Return the time of each deployment's next run by FLOW/NAME, the soonest first.
 
-        Prefect plans a few runs of each deployment some seconds after a schedule is created. Until then, the time is
-        computed.
+        Prefect creates a few future runs of each deployment some seconds after a schedule is created. Until then, the
+        time is computed.
         """
         deployments = self.deployments()
         names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        # Runs that are already due are left out, because they are waiting rather than planned.
+        # Runs that are already due are left out, because they are waiting to begin.
         future = {"after_": datetime.now(UTC).isoformat()}
         for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
             # Runs in other states, such as AwaitingRetry, are repetitions.

@@ -1,7 +1,7 @@
-"""Run Prefect's server in a process of its own, either for `rnnlm up` or as the temporary server of a command.
+"""Run Prefect's server in a separate process, either for `rnnlm up` or as the temporary server of a command.
 
-Prefect's own command starts a server that answers everyone who can reach it. The server of this module requires a
-password, which is set by environment variables, and refuses requests with a foreign Host header or from pages of other
+Prefect's own command starts a server that responds to everyone who can reach it. The server of this module requires a
+password, which is set by environment variables. It refuses requests with a foreign Host header or from pages of other
 sites.
 """
 
@@ -18,7 +18,7 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0  # How many seconds running requests may take after the end of standard input.
+LINGER_SECONDS = 10.0  # The seconds for which running requests may continue after the end of standard input.
 
 
 def guarded_app() -> "ASGIApp":
@@ -39,7 +39,7 @@ def guarded_app() -> "ASGIApp":
 
 
 def run_server(listener: socket.socket, *, temporary: bool) -> None:
-    """Answer requests until the process is stopped. A temporary server also ends at the end of its standard input."""
+    """Serve requests until the process is stopped. A temporary server also ends at the end of its standard input."""
     import uvicorn
 
     level = "error" if temporary else "warning"

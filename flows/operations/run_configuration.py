@@ -11,12 +11,12 @@ from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
 
 ConfigT = TypeVar("ConfigT", bound=Section)
-# The parameters of a flow that change its configuration, through with_choices().
+# The parameters of a flow from which with_choices() changes the configuration.
 FORM_FIELDS = ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")
 
 
 def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
-    """Return the configuration that the current flow run has to use.
+    """Return the configuration of the current flow run.
 
     The deployment's `config` is the base. The run's own `config` replaces it field by field, whereas Prefect would
     replace it as a whole. The fields of the form are applied next. Finally, `registry.promote` is set for a run whose
@@ -53,8 +53,8 @@ def over_deployment(deployed: dict[str, Any], given: dict[str, Any]) -> dict[str
 def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineConfig:
     """Return the configuration with registry.promote=by_policy if the run has exactly the settings of its deployment.
 
-    A run with other settings, by hand or from the form, is an experiment, whose model must be better to become
-    champion. `parameters` are those of the deployment, which may also have values for fields of the form.
+    A run with other settings is an experiment. Its model must be better than the champion to replace it. `parameters`
+    are those of the deployment, which may also have values for fields of the form.
     """
     if config.registry.promote is not None:
         return config
@@ -66,7 +66,7 @@ def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineC
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Merge `override` into `base`. Nested dictionaries of the same name are merged recursively."""
+    """Return `base` with the values of `override`. Nested dictionaries of the same name are merged recursively."""
     values = base | override
     for name in base.keys() & override.keys():
         if isinstance(base[name], dict) and isinstance(override[name], dict):

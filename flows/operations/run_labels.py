@@ -18,21 +18,21 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # The flow whose name is left out of its runs' names.
+MAIN_FLOW = "pipeline"  # The flow whose runs have names without the flow's name.
 
 
 def flow_run_label() -> str:
     """Return the name of a flow run, such as `tickets · smoke · 23 Nov 02:00` or `score inbox · 23 Nov 05:00`.
 
-    The name of a user's own schedule comes first. Prefect calls this function when a flow run starts. The run is also
-    tagged here, before anything in it can fail, so that lists filtered by a tag include failed runs.
+    The name of a user's own schedule comes first. Prefect calls this function when a flow run starts. It also adds the
+    run's tags, before anything in the run can fail, so that a filter by a tag finds failed runs.
     """
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow is not None
     flow = context.flow.name
     subject, preset, schedule = "", "", ""
-    with failures_ignored():  # A wrong configuration is not reported here, because the flow itself reports it.
+    with failures_ignored():  # An invalid configuration is ignored here, because the flow itself reports it.
         subject, preset = subject_of(context.parameters or {})
         schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None
@@ -43,7 +43,7 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # The server did not answer, so the name is only local and may not be unique.
+    return name  # If the server did not respond, the name may not be unique.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:
@@ -94,7 +94,7 @@ def tag_run(*tags: str) -> None:
 
 @contextlib.contextmanager
 def failures_ignored() -> Iterator[None]:
-    """Ignore exceptions in the block, because a wrong name or tag must not make a run fail."""
+    """Ignore exceptions in the block, because a run must not fail for lack of a name or tag."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """Limits of a flow run: stop it after some hours with a checkpoint, and retry it after an unexpected error.
 
-In Prefect, time limit and retries are options of a flow, so all its deployments share them. Here they are settings, so
-that each deployment can have its own. Prefect's server still performs and counts the retries.
+In Prefect, time limit and retries are options of a flow and apply to all its deployments. Here they are settings, so
+that each deployment can have different ones. Prefect's server still performs and counts the retries.
 """
 
 import logging
@@ -38,7 +38,7 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, stop)
-    # The signal is repeated, because a library that catches all exceptions could swallow the first one.
+    # The signal is repeated, because a library that catches all exceptions may suppress the first one.
     signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours, REPEAT_SECONDS)
     try:
         yield
@@ -52,9 +52,9 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
 
 
 def allow_retries(limits: LimitsConfig) -> None:
-    """Tell Prefect's server to retry this run.
+    """Let Prefect's server retry this run.
 
-    It turns the next Failed state into AwaitingRetry, limits.retries times.
+    The server replaces the next Failed state by AwaitingRetry, limits.retries times.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import FlowRunPolicy
@@ -67,5 +67,5 @@ def allow_retries(limits: LimitsConfig) -> None:
     try:
         with get_client(sync_client=True) as client:
             client.update_flow_run(context.flow_run.id, empirical_policy=policy)
-    except Exception as error:  # Continue, because the run's own error is more important.
+    except Exception as error:  # The run's own error is more important, so this one is only logged.
         logger.warning("the run cannot be retried: %s", error)

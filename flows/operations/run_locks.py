@@ -1,4 +1,4 @@
-"""One file per flow run in the rnnlm home, which the run's process keeps locked as long as it lives.
+"""One file per flow run in the rnnlm home, which the run's process keeps locked until it ends.
 
 The kernel releases the lock however the process ends, so a free lock shows that the process has ended.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 LOCK_SUFFIX = ".flow-run"
-# How long a new process may take to lock its file. A worker starts it within seconds, so this limit is generous.
+# The time in which a new process must lock its file. A worker usually starts a process within seconds.
 STARTS_WITHIN = timedelta(minutes=15)
 
 
@@ -49,7 +49,7 @@ def hold_until_end(home: Home, run_id: UUID) -> None:
     # The descriptor is never closed, because closing it would release the lock.
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    # Rename the file only after locking it, because an unlocked file with the final name stands for a dead run.
+    # The file is renamed after it was locked, because an unlocked file with the final name represents a dead run.
     partial.replace(final)
 
 
@@ -58,10 +58,10 @@ def run_id_of(path: Path) -> UUID:
 
 
 def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
-    """Yield each lock file, the time it was made (in seconds since 1970), and True if its process has ended.
+    """Yield each lock file, the time of its creation (in seconds since 1970), and True if its process has ended.
 
-    The lock of an ended run is held until the next file is requested, so that no other process settles the run. A new
-    file that is not locked counts as living, because its process may be about to lock it.
+    The lock of an ended run is held until the next file is requested, so that no other process settles the run. The
+    process of a new unlocked file counts as running, because it may be about to lock the file.
     """
     for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
         with (
@@ -79,7 +79,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
-    """Return the flow runs whose process has ended without an outcome. settle_dead_runs must give them a final state.
+    """Return the flow runs whose process has ended without a final state. settle_dead_runs must set their state.
 
     They are queried by plain HTTP, because importing Prefect takes seconds.
     """
@@ -89,12 +89,12 @@ def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
 
 
 def oldest_living_run(home: Home) -> float | None:
-    """Return when the oldest running flow run was started, in seconds since 1970, or None if no flow run is running."""
+    """Return the start time of the oldest running flow run, in seconds since 1970, or None if no run is running."""
     return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 
 def lock_restored_runs(home: Home) -> int:
-    """Create an unlocked lock file for each unfinished run of a restored database, so that it counts as dead."""
+    """Create an unlocked lock file for each unfinished run of a restored database. Such a run counts as dead."""
     database = home.prefect / "prefect.db"
     if not database.exists():
         return 0

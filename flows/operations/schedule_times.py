@@ -1,7 +1,7 @@
-"""Compute when a schedule runs next, as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
+"""Compute the next time of a schedule, as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
 
-Prefect also accepts schedules that it cannot run. For example, a day that no month has stops Prefect's scheduler, and a
-sixth field is read as seconds.
+Prefect accepts some schedules that it cannot run. For example, Prefect's scheduler stops at a day that no month has,
+and reads a sixth field as seconds.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def soonest_time(deployment: dict[str, Any]) -> datetime | None:
         if timing["active"] and not deployment["paused"]:
             try:
                 found += next_times(timing["schedule"])
-            # A schedule that Prefect cannot run may exist if it was made in the UI or by an earlier version of rnnlm.
+            # The UI or an earlier version of rnnlm may have created a schedule that Prefect cannot run.
             except (ValueError, LookupError):
                 continue
     return min(found, default=None)
@@ -52,7 +52,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         raise ConfigError(
             f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
-    # Most systems have a file `localtime` next to the time zones, with a different zone on each machine.
+    # Most systems have a file `localtime` next to the time zones. It contains a different zone on each machine.
     if timezone in ("", "localtime"):
         raise wrong_zone
     try:

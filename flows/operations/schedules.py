@@ -33,11 +33,11 @@ class ScheduleRow(Record):
     cron: str
     timezone: str
     active: bool
-    own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
+    own: bool  # True if `rnnlm schedule` created the schedule, False if it comes with rnnlm.
     next_run: datetime | None
     last_state: str  # The state of the last run, or "" if the deployment has never run.
     last_run: datetime | None
-    last_by_hand: bool  # True if a person started the last run rather than the schedule.
+    last_by_hand: bool  # True if a user, not the schedule, started the last run.
 
 
 def schedule(
@@ -45,8 +45,8 @@ def schedule(
 ) -> tuple[str, bool]:
     """Create or change the deployment `pipeline/NAME`.
 
-    Return the deployment's full name, and True if the schedule that comes with rnnlm was paused. That schedule is only
-    an example, and is paused when the user makes the first own schedule.
+    Return the deployment's full name, and True if the example schedule of rnnlm was paused. It is paused when the user
+    creates the first own schedule.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     plan = own_plan(nightly, name, config, cron, timezone)
@@ -61,7 +61,7 @@ def with_own_model(
 ) -> PipelineConfig:
     """Name the corpus after the schedule if the corpus's own name belongs to the registered model of another source.
 
-    If the schedule has no name either, raise ConfigError with two ways to continue.
+    If the schedule has no name, raise ConfigError with two solutions.
     """
     name = corpus_name(config.corpus)
     owner = other_source(query, home, config, name, schedule_name)
@@ -83,9 +83,9 @@ def with_own_model(
 def other_source(
     query: PrefectQuery, home: Home, config: PipelineConfig, name: str, schedule_name: str | None
 ) -> str | None:
-    """Return another source whose registered model has the corpus name, or will get it by a schedule.
+    """Return another source whose registered model has the corpus name, or will get it from a schedule.
 
-    Return None if there is no such source. `schedule_name` is the schedule that is made or changed.
+    Return None if there is no such source. `schedule_name` is the schedule that is created or changed.
     """
     if config.registry.model_name:
         return None
@@ -105,7 +105,7 @@ def other_source(
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
     """Return a copy of the deployment `nightly` with another corpus, settings and time.
 
-    Limits that are not set are taken from `nightly`.
+    Limits that the user did not set are taken from `nightly`.
     """
     if name in {plan["name"] for plan in read_plans()}:
         raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
@@ -157,7 +157,7 @@ def schedule_row(
     return ScheduleRow(
         name=name,
         corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
-        # Schedules of other kinds can be made in the Prefect UI.
+        # Schedules of other kinds can be created in the Prefect UI.
         cron=timing["schedule"].get("cron") or "not a cron line",
         timezone=timing["schedule"].get("timezone") or "UTC",
         active=timing["active"] and not deployment["paused"],
@@ -201,7 +201,7 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError for a name that Prefect refuses or `rnnlm trigger` could not accept."""
+    """Raise ConfigError for a name that Prefect or `rnnlm trigger` does not accept."""
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "

@@ -2,7 +2,7 @@
 
 If no server is configured, Prefect itself would start a temporary one, but in the command's process group. Ctrl-C would
 then kill the server before the flow can report its state, and a killed command would leave the server running. The
-server of this module has a session of its own and a pipe as standard input, which the command keeps open. It stops at
+server of this module has a separate session. Its standard input is a pipe that the command keeps open, and it stops at
 the end of this input.
 """
 
@@ -23,7 +23,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
-# Prefect's setting for its own temporary server, which rnnlm's temporary server follows as well.
+# Prefect's setting for its own temporary server, which also applies to rnnlm's temporary server.
 STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 SERVER_STOP_SECONDS = 10.0
 RESTART_SECONDS = 1.0
@@ -64,7 +64,7 @@ def temporary_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator
 def server_kept_alive(
     listener: socket.socket, address: str, environment: dict[str, str], meanwhile: Callable[[], object]
 ) -> Iterator[None]:
-    """Run the server's process inside the block, and restart it if it dies. The block begins once the server answers.
+    """Run the server's process inside the block, and restart it if it dies. The block begins when the server responds.
 
     During a restart, requests wait, because the socket belongs to the command. The server's state is in its database.
     """
@@ -108,7 +108,7 @@ def start_server_process(listener: socket.socket, environment: dict[str, str]) -
 
 
 def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
-    """Wait until the server answers. Raise RnnlmError if it ends or does not answer in time."""
+    """Wait until the server responds. Raise RnnlmError if it ends or does not respond in time."""
     seconds = float(os.environ.get(STARTUP_VARIABLE, "120"))
 
     def answers_or_has_ended() -> bool:
@@ -127,7 +127,7 @@ def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None
 
 
 def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
-    """End the server by closing its standard input, and kill it if it is still running after SERVER_STOP_SECONDS.
+    """End the server by closing its standard input. Kill it if it is still running after SERVER_STOP_SECONDS.
 
     The function may be called again for a server that has ended.
     """
@@ -141,7 +141,7 @@ def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def drain_prefect_workers(seconds: float) -> None:
-    """Stop Prefect's threads that send log lines and task states, after at most `seconds` for queued items."""
+    """Stop Prefect's threads that send log lines and task states. Each gets at most `seconds` to send its queue."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

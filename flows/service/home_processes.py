@@ -15,8 +15,8 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
 HOST = "127.0.0.1"
-CHECKPOINT_SECONDS = 60.0  # How many seconds flow runs have to write a checkpoint and end.
-STOP_SECONDS = 15.0  # How many seconds a server has to end after SIGTERM.
+CHECKPOINT_SECONDS = 60.0  # The seconds in which flow runs must write a checkpoint and end.
+STOP_SECONDS = 15.0  # The seconds in which a server must end after SIGTERM.
 POLL_SECONDS = 0.1
 # The environment variable in which Prefect's worker passes the id of the flow run.
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
@@ -25,7 +25,7 @@ FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 @dataclass
 class HomeProcesses:
     services: list[psutil.Process] = field(default_factory=list)  # The servers and workers that `rnnlm up` has started.
-    # The process of each flow run, with the run's id as key.
+    # The process of each flow run, by the run's id.
     flow_runs: dict[str, psutil.Process] = field(default_factory=dict)
 
 
@@ -37,7 +37,7 @@ def find_home_processes(home: Home) -> HomeProcesses:
         if environment.get("RNNLM_HOME") != str(home.root):
             continue
         if run_id := environment.get(FLOW_RUN_VARIABLE):
-            # Children of the flow run's process, which inherit its environment, are left out.
+            # Children of the flow run's process have the same environment and are left out.
             parent = process.parent()
             if parent is None or environment_of(parent).get(FLOW_RUN_VARIABLE) != run_id:
                 found.flow_runs[run_id] = process
@@ -57,10 +57,13 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def stop_home(home: Home) -> bool:
-    """Stop what `rnnlm up` has started, even if `rnnlm up` was killed. Return True if anything was running."""
+    """Stop the processes of `rnnlm up`, even if `rnnlm up` itself was killed.
+
+    Return True if any process was running.
+    """
     running = read_running(home)
     if running is not None:
-        # The process of `rnnlm up` stops all others in order, so it gets the sum of their times.
+        # `rnnlm up` stops the other processes one after another, so its stop timeout is the sum of their timeouts.
         stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
     left = len(stop_flow_runs(home)) + stop_services(home)
     return running is not None or left > 0
@@ -79,7 +82,7 @@ def stop_services(home: Home) -> int:
 
 
 def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
-    """Send SIGTERM to processes, and SIGKILL to those that still run after `seconds`. Return the number of all of them.
+    """Send SIGTERM to processes, and SIGKILL to those that still run after `seconds`. Return the number of processes.
 
     SIGKILL is also sent to their children.
     """
@@ -112,7 +115,7 @@ def send(signal: Callable[[], None]) -> None:
 
 
 def check_port(port: int, option: str) -> None:
-    """Raise ConfigError if another process listens on the port. The message has the name and id of that process."""
+    """Raise ConfigError with the name and id of the process if another process listens on the port."""
     with socket.socket() as probe:
         # With SO_REUSEADDR, the port of a server that has just ended counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -131,7 +134,7 @@ def listener(port: int) -> str:
         try:
             connections = process.net_connections("tcp")
             if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
-                # Line feeds become spaces, because the command is shown in one line.
+                # The command is shown in one line, so line feeds are replaced.
                 command = " ".join(" ".join(process.cmdline()).split())
                 return f"process {process.pid} listens there ({command[:100]})"
         except psutil.Error:  # The process has ended, or belongs to another user.

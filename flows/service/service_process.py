@@ -1,4 +1,4 @@
-"""A server or worker of `rnnlm up` and its log. It runs in its own session, and is restarted if it ends."""
+"""A server or worker of `rnnlm up` and its log. It runs in a separate session, and is restarted if it ends."""
 
 import contextlib
 import os
@@ -13,18 +13,17 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-# The environment variable that holds a service's name. It is set in every process of the service.
+# The environment variable that contains a service's name. It is set in every process of the service.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
 LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
-STABLE_SECONDS = 60.0  # How many seconds a service must have run to be restarted without delay.
-LONGEST_DELAY_SECONDS = 60.0  # The longest delay, in seconds, before a service that always dies at once is restarted.
+STABLE_SECONDS = 60.0  # A service that has run for this many seconds is restarted without delay.
+LONGEST_DELAY_SECONDS = 60.0  # The longest delay in seconds before a service that dies repeatedly is restarted.
 
 
 class ServiceProcess:
     """A service that can be started, stopped and restarted.
 
-    The log is opened in append mode by the service's own process, which can therefore outlive the process that reads
-    it.
+    The service's own process opens the log in append mode, and can continue if the process that reads the log ends.
     """
 
     def __init__(self, home: Home, name: str, command: list[str], environment: dict[str, str]) -> None:
@@ -35,14 +34,14 @@ class ServiceProcess:
         self.reader = LogReader(self.log)
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0  # The time of the last start on the monotonic clock.
-        self.failures = 0  # The number of starts since the service was last stable.
+        self.failures = 0  # The number of starts since the service last ran for STABLE_SECONDS.
         self.restart_at: float | None = None
 
     def start(self) -> None:
         self.restart_at = None
         self.started_at = time.monotonic()
         with self.log.open("ab") as log:
-            # The service has a session of its own, so Ctrl-C reaches only `rnnlm up`, which stops the services in
+            # Ctrl-C does not reach the service, because it has a separate session. `rnnlm up` stops the services in
             # order.
             self.process = subprocess.Popen(
                 self.command,
@@ -61,7 +60,7 @@ class ServiceProcess:
     def plan_restart(self) -> float:
         """Choose the time of the next start, and return the delay.
 
-        The delay is 1 s, and doubles after each start that does not last.
+        The delay is 1 s, and doubles after each start that does not last STABLE_SECONDS.
         """
         now = time.monotonic()
         failures = 0 if now - self.started_at > STABLE_SECONDS else self.failures
@@ -70,14 +69,14 @@ class ServiceProcess:
         return delay
 
     def pause(self) -> None:
-        """Suspend the process, so that it starts no further processes before it is stopped."""
+        """Suspend the process, so that it starts no further processes until it is stopped."""
         if self.exit_code() is None:
             self.signal(signal.SIGSTOP)
 
     def stop(self, seconds: float) -> None:
-        """Send SIGTERM, and kill what is left of the process group after `seconds`.
+        """Send SIGTERM to the process group, and SIGKILL to all processes that still run after `seconds`.
 
-        It is safe to call this method again.
+        This method may be called again.
         """
         if self.process is None:
             return
@@ -95,7 +94,10 @@ class ServiceProcess:
                 os.killpg(self.process.pid, number)
 
     def rotate_log(self) -> None:
-        """Keep the log below LOG_BYTES. The process can continue to write, because its file is open in append mode."""
+        """Keep the log below LOG_BYTES.
+
+        The process can continue to write, because it opened the file in append mode.
+        """
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
             os.truncate(self.log, 0)
@@ -126,7 +128,7 @@ class LogReader:
         """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        # The log has become shorter, because it was renamed and begun anew.
+        # The log is shorter than before, because it was renamed and a new one was begun.
         if self.path.stat().st_size < self.position:
             self.position = 0
         with self.path.open("rb") as log:

@@ -31,7 +31,7 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 UPKEEP = ["settle"]  # Flows that the status does not show, because they run often.
 NIGHT = "pipeline"
-# For each state of a waiting run, the event that it waits for. In other states, a run waits for the worker.
+# The event for which a run waits in each state. In all other states, a run waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
@@ -40,7 +40,7 @@ class RunStatus(Record):
     when: str  # The local time of the start, which may be in the past or in the future.
     state: str
     note: str = ""  # The run's progress, the reason why it waits, or its error.
-    by_hand: bool = False  # True if a person has started the run rather than a schedule.
+    by_hand: bool = False  # True if a user, not a schedule, has started the run.
 
 
 class NightStatus(Record):
@@ -49,8 +49,8 @@ class NightStatus(Record):
     schedule: str
     when: str  # The local time of the last run, or "" if the schedule has never run.
     state: str
-    # The scores and the decision with its reason, or the whole error. It is "" if Prefect has deleted the event, which
-    # happens after 7 days.
+    # The scores and the decision with its reason, or the whole error. It is "" if Prefect has deleted the event after 7
+    # days.
     outcome: str
     next: str  # The local time of the next nightly run, or "" if the schedule is paused.
 
@@ -59,7 +59,8 @@ class ChampionStatus(Record):
     model: str
     version: int
     since: str
-    # A text such as `3 nights since 11-25 02:04`: in these nightly runs, candidates did not replace the champion.
+    # A text such as `3 nights since 11-25 02:04`, for the nightly runs in which candidates did not replace the
+    # champion.
     kept: str
     bits_per_byte: str
 
@@ -68,7 +69,7 @@ class HomeStatus(Record):
     home: str
     servers: tuple[str, ...] = ()  # One line per server, or no line if `rnnlm up` is not running.
     nights: tuple[NightStatus, ...] = ()
-    # The runs that a person has started by hand after the last nightly run of a schedule.
+    # The runs that a user has started after the last nightly run of a schedule.
     by_hand: tuple[NightStatus, ...] = ()
     running: tuple[RunStatus, ...] = ()
     waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
@@ -84,7 +85,7 @@ class HomeStatus(Record):
 
 def read_status(home: Home) -> HomeStatus:
     running = read_running(home)
-    # PREFECT_API_URL may name a server on another machine, so there may be a server although `rnnlm up` is not running.
+    # PREFECT_API_URL may be a server on another machine, which runs even without `rnnlm up`.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
     found = champions(home)
@@ -100,7 +101,7 @@ def read_status(home: Home) -> HomeStatus:
         return status
     try:
         return status.model_copy(update=runs_of(PrefectQuery(api, home_password(home) if running else None)))
-    except httpx.HTTPError as error:  # The server has just ended, or is very busy.
+    except httpx.HTTPError as error:  # The server has just ended or is too busy.
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
@@ -174,7 +175,7 @@ def night_status(query: PrefectQuery, schedule: str, run: dict[str, Any] | None,
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return the result of a nightly run: score and decision from its event (night_events.py), or why it has failed."""
+    """Return the scores and the decision of a nightly run from its event (night_events.py), or the run's error."""
     if run["state"]["type"] != "COMPLETED":
         return message_of(run)
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
@@ -214,8 +215,7 @@ def last_runs(
 def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> RunStatus:
     """Return the status of a run.
 
-    A run that has not begun is shown with its deployment's name (from `names`, by id), because Prefect has given it a
-    random name.
+    A run that has not begun only has a random name, so the name of its deployment in `names` is shown.
     """
     name = run["name"] if run["run_count"] else names.get(run["deployment_id"], run["name"])
     when, state = local_time(began_or_due(run)), run["state"]["name"]
@@ -223,7 +223,7 @@ def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> Ru
 
 
 def began_or_due(run: dict[str, Any]) -> str:
-    """Return the time when the run began or, if it ended before it began, the time when it was due."""
+    """Return the time when the run began or, if it never began, the time when it was due."""
     return str(run["start_time"] or run["expected_start_time"])
 
 
@@ -255,7 +255,7 @@ def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return why the data checks stopped the run, or the warnings of the checks.
+    """Return why the data checks stopped the run, or their warnings.
 
     An example is `toy · smoke · 23 Nov 02:00 stopped: …`.
     """
@@ -268,26 +268,29 @@ def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
-    """Return the champions in the rnnlm home's own store, or on an MLflow server, for which MLflow is imported."""
+    """Return the champions in the rnnlm home's own store or on an MLflow server.
+
+    Only a server requires an import of MLflow.
+    """
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
-    # The server does not answer, or there is no store yet, or its tables are different.
+    # The server does not respond, or there is no store yet, or the tables of its database are different.
     except (TrackingError, sqlite3.Error):
         return ()
     return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Return the champions on the MLflow server, in the form in which champions_in_file() returns those of a file."""
+    """Return the champions on the MLflow server, in the same form as champions_in_file()."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
 
 
 def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
-    """Return one line for each model of rnnlm without a champion, with the command that gives it a champion.
+    """Return one line for each model of rnnlm without a champion, with the command that sets one.
 
-    The champion or its alias may have been deleted in MLflow.
+    A user may have deleted the champion or its alias in MLflow.
     """
     try:
         lines = {name: repair_line(home, name) for name in sorted(model_names(home) - having_one)}
@@ -299,13 +302,13 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    # The names may include some with an alias, such as NAME@ALIAS, which are left out in the next line.
+    # Names with an alias, such as NAME@ALIAS, are left out in the next line.
     names = set(local_model_names(home))
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 
 def repair_line(home: Home, name: str) -> str:
-    """Return the command that gives the model a champion, or "" for a model of another program."""
+    """Return the command that sets the model's champion, or "" for a model of another program."""
     versions = registered_versions(home, name)
     if not versions:
         return "no version is left, and the next run registers one" if name.startswith("rnnlm-") else ""
@@ -337,7 +340,7 @@ def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
 
 
 def disk_bytes(home: Home) -> dict[str, int]:
-    """Return the size in bytes of each folder or file of the rnnlm home, the largest first, without hidden ones."""
+    """Return the size in bytes of each visible folder or file of the rnnlm home, the largest first."""
     if not home.root.exists():
         return {}
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}

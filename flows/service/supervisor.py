@@ -6,8 +6,8 @@
                   runs that the last stop interrupted are started again
     3. worker     runs the flows                           awaited: online in the work pool
 
-When stopping, the worker is suspended first, and the flow runs write their checkpoints and end. Then the worker, MLflow
-and Prefect are stopped.
+To stop, the worker is suspended first, and the flow runs write their checkpoints and end. Then the worker, MLflow and
+Prefect are stopped.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
-START_SECONDS = 180.0  # How many seconds a server may take to answer, which may be long on a busy machine.
+START_SECONDS = 180.0  # The seconds in which a server must respond. A start may take long on a busy machine.
 WATCH_SECONDS = 0.5
-# The largest length in bytes of the temporary folder's path. Sockets are created there, and the path of a socket may
-# have at most 107 bytes.
+# The largest length in bytes of the temporary folder's path. The path of a socket in this folder may have at most 107
+# bytes.
 LONGEST_TEMPORARY_FOLDER = 70
 DEAD_RUN_SECONDS = 20.0  # Seconds between two checks for flow runs whose process was killed.
-# The message about a dead run, by the type of its last state. Other states have the message of RUNNING.
+# The message about a dead run for each type of its last state. Other states have the message of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
@@ -61,7 +61,7 @@ class StopRequestedError(Exception):
 
 
 class Supervisor:
-    """The supervisor of the servers of one rnnlm home. `show` is called with each line for the console."""
+    """The supervisor of the servers of one rnnlm home. It calls `show` with each line for the console."""
 
     def __init__(self, home: Home, prefect_port: int, mlflow_port: int, show: Callable[[str], None]) -> None:
         self.home = home
@@ -80,7 +80,7 @@ class Supervisor:
         self.deploy = ServiceProcess(home, "deploy", [*RNNLM, "deploy"], environment)
         self.worker = ServiceProcess(home, "worker", worker_command(self.running), environment)
         self.servers = {self.prefect: self.running.prefect_api, self.mlflow: self.running.mlflow_url}
-        if "MLFLOW_TRACKING_URI" in os.environ:  # The user has configured another MLflow server, so none is started.
+        if "MLFLOW_TRACKING_URI" in os.environ:  # If the user has configured another MLflow server, none is started.
             del self.servers[self.mlflow]
 
     def run(self, when_ready: Callable[[RunningHome], None]) -> None:
@@ -108,14 +108,14 @@ class Supervisor:
         self.stopping.set()
 
     def start_all(self) -> None:
-        left = stop_services(self.home)  # The worker's flow runs end with it, and are resumed later.
+        left = stop_services(self.home)  # The worker's flow runs end together with it, and are resumed later.
         if left:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
         self.worker.environment["TMPDIR"] = temporary_folder(self.home)
         self.mlflow.environment |= login_variables(self.home, *credentials(self.password))
-        # Create the store now. Otherwise MLflow's server and a first run could create it at the same time.
+        # The store is created here. Otherwise MLflow's server and a first run might create it at the same time.
         prepare_store(self.home)
         for server in self.servers:
             self.start(server)
@@ -179,14 +179,14 @@ class Supervisor:
             delay = service.plan_restart()
             self.say(f"{service.name} ended with code {code}; starting it again in {delay:.0f} s")
         elif time.monotonic() >= service.restart_at:
-            service.stop(0)  # Kill children that the dead process has left.
+            service.stop(0)  # Kill the children of the dead process.
             self.start(service)
-            if service is self.worker:  # Flow runs have ended together with their worker.
+            if service is self.worker:  # The flow runs have ended together with their worker.
                 self.settle_and_resume()
 
     def restart_dead_runs(self) -> None:
         """Report and restart flow runs whose process was killed while the worker kept running."""
-        with contextlib.suppress(httpx.HTTPError):  # Prefect may be restarting. The next check finds the runs.
+        with contextlib.suppress(httpx.HTTPError):  # Prefect may be restarting. The next check will find the runs.
             if self.deploy.exit_code() is None:
                 return
             crashed = crashed_runs(self.query, self.running.started)
@@ -207,7 +207,7 @@ class Supervisor:
     def stop_all(self) -> None:
         """Stop the flow runs first, so that they can report their state, and then all services.
 
-        It is safe to call this method again.
+        This method may be called again.
         """
         self.worker.pause()
         stopped = stop_flow_runs(self.home)
@@ -216,7 +216,7 @@ class Supervisor:
         if stopped:
             # If Prefect has already ended, it will set these runs to Crashed at its next start.
             with contextlib.suppress(httpx.HTTPError):
-                # The runs are marked after the worker has ended, because a living worker would set them to Crashed.
+                # The runs are marked after the worker has ended, because a running worker would set them to Crashed.
                 mark_stopped(self.query, stopped)
             self.say(f"flow runs stopped: {len(stopped)}; the next `rnnlm up` resumes them")
         for service in (self.mlflow, self.prefect):
@@ -243,10 +243,10 @@ class Supervisor:
 
 
 def temporary_folder(home: Home) -> str:
-    """Create an empty folder for temporary files of the worker and its flow runs, which only this user can enter.
+    """Create an empty folder for temporary files of the worker and its flow runs. Only this user can enter it.
 
-    Prefect's worker creates a folder with a fixed name among its temporary files. In the system's common temporary
-    folder, this would fail for the second user.
+    Prefect's worker creates a folder with a fixed name for temporary files. In the system's common temporary folder,
+    this would fail for a second user.
     """
     folder = home.temporary / "worker"
     if len(os.fsencode(folder)) > LONGEST_TEMPORARY_FOLDER:
@@ -286,24 +286,24 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 
 def worker_command(running: RunningHome) -> list[str]:
-    """Return the command of a worker of all queues or, without a GPU, only of the queue `default`."""
+    """Return the command of a worker. Without a GPU, it only takes runs from the queue `default`."""
     queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]
 
 
 def worker_name(running: RunningHome) -> str:
-    """Return another worker name for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
+    """Return a different worker name for each `rnnlm up`, because Prefect lists a killed worker for another minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 
 def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
-    """Return the command `rnnlm up` for a process without a terminal. Its output goes to the log `up`."""
+    """Return the command `rnnlm up` for a process without a terminal. Its output is written to the log `up`."""
     return [*RNNLM, "up", "--quiet", "--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
 
 
 def start_detached(home: Home, prefect_port: int, mlflow_port: int) -> "subprocess.Popen[bytes]":
-    """Start `rnnlm up` in a process of its own that outlives the terminal."""
+    """Start `rnnlm up` in a separate process that continues after the terminal is closed."""
     with log_file(home, "up").open("ab") as log:
         return subprocess.Popen(
             up_command_line(prefect_port, mlflow_port),

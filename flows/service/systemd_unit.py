@@ -12,7 +12,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.home import Home
 
 UNIT_NAME = "rnnlm.service"
-UNIT_STOP_SECONDS = 180  # How many seconds runs have to write their checkpoints and four servers have to end.
+UNIT_STOP_SECONDS = 180  # The seconds in which runs must write their checkpoints and four servers must end.
 UNIT = """\
 # Written by `rnnlm up --install`.
 [Unit]
@@ -61,7 +61,7 @@ def quoted(text: str) -> str:
 
 
 def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
-    """Write the unit and enable it. Return lines that tell the user what was done and what is left to do.
+    """Write the unit and enable it. Return lines that tell the user what was done and what remains to be done.
 
     Raise ConfigError if there is a unit of another rnnlm home, or if the system is not Linux.
     """

@@ -1,8 +1,8 @@
 """The configuration of the whole pipeline. It has one frozen section per stage, and is the only parameter of the flows.
 
-`PipelineConfig()` describes what `rnnlm run` and the nightly deployment do. A preset (presets/) contains its
-differences from this configuration. Options of single commands are defined next to their code: probes,
-evaluation/ngram, evaluation/test_time_adaptation, scoring and serving have their own configuration modules.
+`PipelineConfig()` is the configuration of `rnnlm run` and of the nightly deployment. A preset (presets/) contains its
+differences from this configuration. The options of single commands (probes, evaluation/ngram,
+evaluation/test_time_adaptation, scoring and serving) are defined in configuration modules next to their code.
 """
 
 from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Logits divided by a smaller one could overflow float32.
+LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Logits divided by a smaller one might overflow float32.
 # The largest number of bytes, tokens, steps or documents. No disk holds more, and the number fits into an int64.
 LARGEST_COUNT = 10**15
 LARGEST_SIZE = 1 << 20  # The upper bound of settings that determine how much memory or how many processes are used.
@@ -25,8 +25,7 @@ TopK = Annotated[int, Field(ge=0, lt=2**31)]
 TopP = Annotated[float, Field(ge=1e-6, le=1.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
-# Numbers without a natural limit. Beyond LARGEST_COUNT, a library would fail with a message of its own, or would never
-# finish.
+# Numbers without a natural limit. Beyond LARGEST_COUNT, a library might raise an unclear error or never finish.
 PositiveInt = Annotated[int, Field(gt=0, le=LARGEST_COUNT)]
 NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]

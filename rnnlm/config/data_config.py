@@ -1,4 +1,4 @@
-"""Settings of the stages from the source to stored sequences: corpus, tokenizer, sequences, and the gates."""
+"""Settings of the data stages: corpus, tokenizer, stored sequences, and the data checks (gates)."""
 
 from typing import Annotated, Any, Literal
 
@@ -92,7 +92,7 @@ class CorpusConfig(Section):
 
     @property
     def public_source(self) -> str:
-        """The source without passwords and signatures, which may be shown and stored."""
+        """The source without passwords and signatures, so that it can be shown and stored."""
         return redacted(self.source)
 
     @field_serializer("source")

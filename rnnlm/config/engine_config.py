@@ -1,4 +1,4 @@
-"""Settings that determine where independent pieces of work run; see rnnlm/runtime/engines.py."""
+"""Settings that select the engine for independent pieces of work; see rnnlm/runtime/engines.py."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""All kinds of models, with the classes of their layers and the properties that are known without importing torch.
+"""All kinds of models, with the classes of their layers and their properties. Reading them does not import torch.
 
 A new kind needs a line in KINDS and a module with its layer. A custom layer needs no line, because `model.kind` may be
 the name of a class in any importable module, as `package.module:Class`. The class is a Cell (cell.py) whose constructor
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 class Kind(NamedTuple):
     """A kind of model.
 
-    `cell` is module:Class, relative to `models`. `settings` are the entries of config.json that the constructor of the
-    class takes in addition to the sizes.
+    `cell` is module:Class, relative to `models`. The constructor of the class takes the sizes and the entries of
+    config.json that are named in `settings`.
     """
 
-    name: str  # The name that is shown to people.
+    name: str  # The name in messages and reports.
     cell: str
     settings: tuple[str, ...] = ()
     # True if the layer has weights that multiply its state. Recurrent dropout applies to these weights.
@@ -67,18 +67,18 @@ def kind_of(name: str) -> Kind:
 def cell_class(kind: Kind) -> Any:
     """Return the kind's cell, usually a class. Raise ImportError or AttributeError if it does not exist.
 
-    The module of a custom layer must have been imported before. Importing a module executes its code, and a folder from
-    elsewhere must not decide which code is executed. models/own_layers.py imports modules if this is permitted.
+    The module of a custom layer must already be imported. It is not imported here, because importing executes its code,
+    and the folder of a model may come from anywhere. models/own_layers.py imports modules if this is permitted.
     """
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
         return getattr(import_module(f"{root}.models{module}"), name)
-    if root != "rnnlm":  # If this module is a copy in a bundle, its package has another name.
+    if root != "rnnlm":  # In a bundle, the package of this module has another name.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
         raise ImportError(f"the module of {kind.cell} has not been imported here")
-    # getattr is not used, because a module may import other modules when one of its attributes is read.
+    # getattr is not used, because it might make the module import other modules.
     if name not in vars(sys.modules[module]):
         raise AttributeError(f"module {module} has no {name}")
     return vars(sys.modules[module])[name]

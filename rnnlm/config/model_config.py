@@ -105,7 +105,7 @@ class ModelConfig(Section):
         return self.model_copy(update={"hidden_size": self.units, "residual": self.is_residual})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
-        """Return the settings for another kind, without those that it does not have."""
+        """Return the settings for another kind, without settings that this kind does not have."""
         left_out = set() if kind == "elman" else set(ELMAN_SETTINGS)
         if not kind_of(kind).may_be_residual:
             left_out.add("residual")

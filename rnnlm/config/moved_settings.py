@@ -1,6 +1,6 @@
 """The dotted paths of settings.
 
-They are converted from and to nested dictionaries, and fields that were moved or removed are upgraded.
+Dotted paths are converted from and to nested dictionaries. Fields that were moved or removed are upgraded.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ MOVED = {  # The former and the present path of each moved field.
     "training.reader_processes": "training.feed.reader_processes",
     "training.resident_tokens": "training.feed.resident_tokens",
 }
-REMOVED_SETTINGS = ("training.cuda_graphs",)  # Removed settings. rnnlm now decides automatically what they selected.
+REMOVED_SETTINGS = ("training.cuda_graphs",)  # Removed settings, whose values rnnlm now chooses automatically.
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -64,7 +64,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """Return a nested configuration of an older version with moved fields at their present path, without removed ones.
+    """Return a nested configuration of an older version with moved fields renamed and removed fields left out.
 
     Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
     path is used. A value that is not a dictionary is returned unchanged.

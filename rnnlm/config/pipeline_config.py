@@ -16,7 +16,7 @@ from rnnlm.config.training_config import TrainingConfig
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-SIZE_SETTINGS = (  # The settings that are chosen for training.minutes if they are null.
+SIZE_SETTINGS = (  # The settings that are chosen automatically for training.minutes if they are null.
     "model.hidden_size",
     "training.epochs",
     "training.maximum_tokens",
@@ -138,8 +138,8 @@ class RegistryConfig(Section):
 
 @with_added_sections("")
 class PipelineConfig(Section):
-    # The name of the preset. Its settings are looked up in presets.py. If they were filled in here, the meaning of a
-    # stored configuration would depend on the present content of its preset.
+    # The name of the preset. Its settings are added in presets.py and not here, because a stored configuration must not
+    # change when its preset changes.
     preset: Preset = setting(
         "default",
         "Preset with the initial settings of the run. Settings that were changed individually are kept.",
@@ -189,6 +189,6 @@ class PipelineConfig(Section):
 def changeable_settings() -> list[str]:
     """Return the dotted paths of settings that may change when a run is resumed.
 
-    These settings determine on which machines and devices the run is computed, not its result.
+    These settings determine on which machines and devices the run is computed, but do not change its result.
     """
     return [f"{path}.{name}" for path, section in PipelineConfig().sections() for name in section.changeable]

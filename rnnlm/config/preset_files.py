@@ -1,9 +1,7 @@
 """Presets, which are YAML files in the folder presets/ of the package or of an extension.
 
-The file name is the preset's name.
-
-A file has the same form as a file for `--config`. It contains the differences from the defaults or, with an entry
-`preset: NAME`, from another preset.
+The file name is the preset's name. A file has the same form as a file for `--config`. It contains the differences from
+the defaults or, with an entry `preset: NAME`, from another preset.
 """
 
 from collections.abc import Mapping
@@ -36,5 +34,5 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def with_preset_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a nested configuration that names a preset, with the preset's settings for all fields that it lacks."""
+    """Return a nested configuration that names a preset, completed by the preset's settings."""
     return nest(flatten(read_preset(config["preset"])) | flatten(config))

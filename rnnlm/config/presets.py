@@ -16,7 +16,7 @@ from rnnlm.config.preset_files import preset_files, read_preset
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, close_to
 
-SHORT_SETTINGS = {  # The paths of settings that have a command-line option of their own.
+SHORT_SETTINGS = {  # The paths of settings that have their own command-line options.
     "minutes": "training.minutes",
     "epochs": "training.epochs",
     "hidden_size": "model.hidden_size",
@@ -61,9 +61,10 @@ def preset_settings(name: str) -> dict[str, Any]:
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the preset's size and length if the user has chosen minutes, which then determine both.
+    """Return the values without the preset's size and length if the user has set training.minutes.
 
-    All values are kept if the minutes determine nothing, because the user has chosen a length or an initial model, too.
+    The minutes then determine size and length. If the user has also set a length or an initial model, the minutes
+    determine nothing, and all values are kept.
     """
     lengths = ("training.epochs", "training.maximum_tokens")
     is_closed = any(chosen.get(path) is not None for path in lengths)
@@ -77,9 +78,9 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run's nested configuration if `given` names another preset than the configuration of its deployment.
 
-    A form shows, for each field, the value of the deployment or else the default, and submits all fields. The user has
-    only chosen the fields that differ from what the form showed. In the same way, the deployment has only chosen the
-    fields that differ from the deployment's preset.
+    The web form shows, for each field, the value of the deployment or else the default, and submits all fields. Only
+    the fields that differ from the shown values are choices of the user. In the same way, only the fields that differ
+    from the deployment's preset are choices of the deployment.
     """
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     deployed_flat, given_flat = flatten(deployed), flatten(given)
@@ -99,14 +100,14 @@ def with_choices(
     promote: str | None = None,
     minutes: float | None = None,
 ) -> PipelineConfig:
-    """Return the configuration with the few choices of a form. Empty choices change nothing.
+    """Return the configuration with the values entered in the web form. Empty fields change nothing.
 
     `settings` are lines in the form of `--set`. If a line is wrong, raise a ConfigError that names it.
     """
     values = config.model_dump(mode="json", exclude_defaults=True)
     if preset not in ("", config.preset):
         values = change_preset(values, {"preset": preset})
-    # The source is copied separately, because model_dump() hides passwords.
+    # The source is copied separately, because model_dump() redacts passwords.
     chosen: dict[str, Any] = {"corpus.source": config.corpus.source}
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
@@ -119,7 +120,7 @@ def with_choices(
 def settings_of(file: Path) -> dict[str, Any]:
     """Return the settings in a YAML file by dotted path, with moved fields at their present path.
 
-    Sections without fields change nothing.
+    Empty sections change nothing.
     """
     try:
         flat = flatten(upgrade(read_settings(file)))
@@ -174,9 +175,9 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are given in Python, by dotted path.
+    """Return settings that a caller passes in Python, by dotted path.
 
-    The keys may be short names (minutes), dotted paths, or sections with their fields. A string is read as after
+    The keys may be short names (minutes), dotted paths, or sections with their fields. A string is parsed as by
     `--set`.
     """
     values: dict[str, Any] = {}
@@ -197,14 +198,14 @@ def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
 def type_of_setting(path: str, said: str) -> Any:
     """Return the type of the field at a dotted path.
 
-    Raise ConfigError if there is no such field. `said` is the way in which the user has written the setting.
+    Raise ConfigError if there is no such field. `said` is the user's spelling of the setting.
     """
     names = path.split(".")
     annotation: Any = PipelineConfig
     for depth, name in enumerate(names):
         if not is_section(annotation):
             raise ConfigError(f"{said}: {'.'.join(names[:depth])} is a field, not a section")
-        # `force` and `preset` are left out, because they have command-line options of their own.
+        # `force` and `preset` are left out, because they have their own command-line options.
         fields = [field for field in annotation.model_fields if field not in ("force", "preset")]
         if name not in fields:
             if path in MOVED:
@@ -234,9 +235,9 @@ def is_section(annotation: Any) -> bool:
 
 
 def parse_value(text: str, annotation: Any) -> Any:
-    """Parse a YAML value. Fields for strings take the text as it is, so that 'yes' and '12' remain strings.
+    """Parse a YAML value. If the field is a string, return the text unchanged, so that 'yes' and '12' remain strings.
 
-    Numbers are read as Python writes them, because YAML would read 1:30 as 90, 010 as 8, and 2e-3 as a string.
+    Numbers are parsed as in Python, because YAML would read 1:30 as 90, 010 as 8, and 2e-3 as a string.
     """
     parts = plain_types(annotation) - {type(None)}
     if parts <= {str, int, float} and text in ("null", "none", "None", "~"):
@@ -262,7 +263,7 @@ def plain_types(annotation: Any) -> set[Any]:
 
 
 def number_of(text: str) -> int | float | str:
-    """Return the number that a text spells, or the text itself."""
+    """Return the number that the text represents, or the text itself."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)

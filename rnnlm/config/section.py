@@ -16,7 +16,8 @@ class Section(BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
 
-    # Removed fields with their defaults. They are still part of the keys of outputs, which therefore keep their names.
+    # Removed fields with their defaults. They are still part of the keys of outputs, so that existing outputs are
+    # found.
     former_fields: ClassVar[dict[str, JsonValue]] = {}
     changeable: ClassVar[tuple[str, ...]] = ()  # The fields that may change when an unfinished run is resumed.
 
@@ -28,11 +29,11 @@ class Section(BaseModel):
         """Raise ValueError if the section is incompatible with the PipelineConfig that contains it."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new values of a resumed run's fields, given changes of some `changeable` fields."""
+        """Return the new values of a resumed run's fields, given changes of fields in `changeable`."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return the names and values to show on the pages about a run.
+        """Return the names and values of the section for the pages about a run.
 
         A section may return none if its values are the defaults.
         """
@@ -87,7 +88,7 @@ def setting(
     """Return a pydantic Field for a setting.
 
     If `changes_results` is false, the field cannot change the result of its stage. If `added_later` is true, the
-    default gives the same results as before the field existed. At its default, such a field is not part of any key, so
+    default gives the same results as before the field existed. A field with this default is not part of any key, so
     that older outputs keep their names.
     """
     extra: dict[str, JsonValue] = {"changes_results": changes_results}
@@ -108,7 +109,7 @@ def fact_of(field: FieldInfo, name: str) -> Any:
 def result_settings(section: Section) -> dict[str, Any]:
     """Return the section as JSON values, from which stages compute the keys of their outputs.
 
-    Fields that cannot change a result are omitted, and so are fields that were added later and have their default.
+    Fields that cannot change a result are omitted, and so are later fields with their default.
     """
     section = section.resolved()
     values = section.model_dump(mode="json")

@@ -52,10 +52,10 @@ class OptimizerConfig(Section):
     def peak_rate(self, kind: str, hidden_size: int) -> float:
         """Return the learning rate for a model.
 
-        The inputs of a wide tanh unit add up. At the learning rate for 256 units, many units of a layer of 1,024
-        saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for
-        hidden matrices under Adam. Here the embedding has the same rate, and would then learn too slowly. Hence the
-        exponent is below 1.
+        The changes of a wide tanh unit's inputs add up. At the learning rate for 256 units, many units of a layer of
+        1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 /
+        width for hidden matrices under Adam. Here the same rate applies to the embedding, which would then learn too
+        slowly. Hence the exponent is smaller than 1.
         """
         if self.learning_rate is not None:
             return self.learning_rate
@@ -177,7 +177,7 @@ class WarmStartConfig(Section):
 
 @with_added_sections("training")
 class TrainingConfig(Section):
-    former_fields = {"cuda_graphs": False}  # The steps of a GPU are now always captured as CUDA graphs.
+    former_fields = {"cuda_graphs": False}  # Training on a GPU now always captures its steps as CUDA graphs.
 
     start_from: str = setting(
         "nothing",
@@ -194,8 +194,8 @@ class TrainingConfig(Section):
         "of this machine. If units, dropout, precision and learning rate are null, they are chosen to suit this "
         "number. "
         f"If minutes is null, training has {DEFAULT_EPOCHS} epochs.",
-        # The minutes only affect results through the settings that are chosen for them, and these settings do change
-        # results.
+        # The minutes affect results only through the settings that are chosen for them. These settings are part of the
+        # keys.
         changes_results=False,
     )
     epochs: PositiveInt | None = setting(
@@ -267,9 +267,10 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def check_patience(self) -> "TrainingConfig":
-        """Raise ValueError if there are too few validations to exhaust a patience.
+        """Raise ValueError if there are too few validations for a patience to be exhausted.
 
-        The first validation is always the best so far, so one more validation than the patience is needed.
+        The first validation is always the best so far. The number of validations must therefore be at least patience +
+        1.
         """
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,

@@ -1,4 +1,4 @@
-"""Validation of settings, with errors in the user's own words and in at most three lines."""
+"""Validation of settings. Errors have at most three lines and use the names that the user entered."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,8 +10,9 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
-PROBLEMS_SHOWN = 2  # The largest number of problems that are shown. The last line says how many others there are.
-MESSAGES = {  # Texts for pydantic's types of errors, which say what is expected.
+# The largest number of problems that are shown. The last line contains the number of other problems.
+PROBLEMS_SHOWN = 2
+MESSAGES = {  # For each of pydantic's error types, a text with the expected value.
     "missing": "is required",
     "extra_forbidden": "there is no such field",
     "greater_than_equal": "expected at least {ge:,}",
@@ -91,7 +92,7 @@ def bounds_text(field: FieldInfo) -> str:
     """Return a text such as `0 to 65,535`, `at least 1` or `above 0`, or "" without bounds."""
     bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
     least, above, most, below = (bounds.get(name) for name in BOUNDS)
-    # A bound that is only the range of the integer type is not shown, because it does not help users.
+    # A bound that is the limit of the integer type is not shown.
     below = None if below is not None and below >= 2**31 else below
     if least is not None and most is not None:
         return f"{least:,} to {most:,}"

@@ -1,4 +1,7 @@
-"""Members of tar and zip archives as streams, with their names checked. Nothing is unpacked to disk."""
+"""Readers of tar and zip archives, which yield each member as a stream and check its name.
+
+Nothing is unpacked to disk.
+"""
 
 import posixpath
 import re
@@ -71,7 +74,7 @@ def archive_members(
 
 
 def distrust(entry: ArchiveEntry) -> str | None:
-    """Return how the entry's name or link leads outside the archive, or None if it does not.
+    """Return the reason if the name or link of an entry leads outside the archive, otherwise None.
 
     An archive with such a name is malicious. It is refused, although no member is written to disk under its name.
     """
@@ -97,8 +100,8 @@ class StrictMember(tarfile.TarInfo):
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         """Check a header after it was read.
 
-        This method is the hook that tarfile offers to subclasses. Since Python 3.13.5 tarfile no longer reads headers
-        by calling frombuf, so a check there would be skipped.
+        tarfile calls this method for each header. Since Python 3.13.5 it no longer calls frombuf, so a check in frombuf
+        would be skipped.
         """
         if self.size < 0:
             raise tarfile.ReadError("a member with a negative size")

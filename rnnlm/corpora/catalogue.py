@@ -1,4 +1,4 @@
-"""The catalogue of corpora that are known by name."""
+"""The catalogue of corpora that have a name in rnnlm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class Entry:
     location: str  # An http(s) address, the name of a data set on the hub (hf:…), or INSTALLATION.
     licence: str
     format: str
-    splits: str  # The splits that the corpus has, or how its splits are made.
+    splits: str  # The splits of the corpus, or the way in which rnnlm makes them.
     size: str
     advice: str = ""  # The settings that are recommended for this corpus.
-    gutenberg: bool = False  # If true, Project Gutenberg's header and licence are removed.
+    gutenberg: bool = False  # If true, the header and the licence of Project Gutenberg are removed.
     # For a generated corpus, a function that returns everything that its text depends on.
     versions: Callable[[], dict[str, str]] | None = None
-    # For a generated corpus, this writes a file or a folder of splits, and returns metadata about the text.
+    # For a generated corpus, a function that writes a file or a folder of splits, and returns metadata about the text.
     write: Callable[[Path], dict[str, Any]] | None = None
 
 

@@ -1,4 +1,4 @@
-"""Character profiles: how often each character occurs in a text, and how much two texts differ in this respect.
+"""Character profiles, which count how often each character occurs in a text, and a distance of two profiles.
 
 A profile needs no knowledge of the language and no tokenizer. The distance of two profiles is the Jensen-Shannon
 distance of their frequency distributions, with logarithms to base 2. It is 0 for equal distributions and 1 for texts
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK_BYTES = 1 << 20
-# The number of chunks that are read of a larger text. Together they have 64 MiB, which takes about 3 s.
+# The number of chunks that are sampled from a larger text. They have 64 MiB together and are read in about 3 s.
 SAMPLED_CHUNKS = 64
-LARGEST_PROFILE = 5_000  # The largest number of characters in a profile, which contains the most frequent ones.
+LARGEST_PROFILE = 5_000  # The largest number of characters in a profile. Rarer characters are ignored.
 
 Profile = dict[str, int]  # The number of occurrences of each character.
 
@@ -42,7 +42,7 @@ def chunks(text: Path) -> Iterator[str]:
     with text.open("rb") as binary:
         for number in range(SAMPLED_CHUNKS):
             binary.seek(number * size // SAMPLED_CHUNKS)
-            # Errors are ignored, because a chunk may begin or end in the middle of a character.
+            # Decoding errors are ignored, because a chunk may begin or end within the bytes of a character.
             yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")
 
 

@@ -1,4 +1,4 @@
-"""The cleaning of text, as configured, before the text is stored."""
+"""Cleaning of text before it is stored, as the configuration specifies."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ def cleaned(pieces: Iterator[str], config: CorpusConfig) -> Iterator[str]:
     """Yield the pieces of a text with normalised Unicode, in lower case and with replaced digits, as configured.
 
     Whole lines are cleaned at a time. No character combines with a line feed, so the result does not depend on where
-    the text was cut into pieces.
+    the pieces begin and end.
     """
     if config.normalization == "none" and not config.lowercase and config.digits is None:
         return pieces

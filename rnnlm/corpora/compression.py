@@ -1,4 +1,4 @@
-"""Decompression with limits. A decompression bomb or damaged data raises a CorpusError."""
+"""Decompression with limits. Decompression bombs and damaged data raise CorpusError."""
 
 import bz2
 import contextlib
@@ -20,19 +20,18 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# The number of first bytes by which a file's kind is detected. A tar archive's signature ends at byte 263.
+# The number of first bytes from which the format of a file is detected. A tar archive's signature ends at byte 263.
 HEAD_BYTES = 512
-# The number of bytes that zipfile reads at once. If a member is compressed with bzip2 or LZMA, zipfile unpacks all of
-# them at once.
+# The number of compressed bytes that zipfile reads at once. For bzip2 and LZMA, it decompresses all of them at once.
 ZIP_READ_AT_ONCE = 4096
-# The ratio is only checked from this number of unpacked bytes on, because a short text of repeated letters compresses
-# very well.
+# The compression ratio is only checked once this many bytes are unpacked, because a short text of repeated letters may
+# exceed the limit.
 RATIO_FROM_BYTES = 16 << 20
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # The signature of the format that preceded xz.
+    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, the format before xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
 # The logarithm to base 2 of the largest window, which `zstd --long=31` writes. By default libraries refuse windows
@@ -76,8 +75,8 @@ class OpenFile(io.BufferedReader):
         """Wrap a file.
 
         Args:
-            name: The file's name without the suffix of a compression.
-            label: The file's name in messages.
+            name: The name of the file without a compression suffix.
+            label: The name of the file in messages.
         """
         super().__init__(raw)
         self.plain_name, self.label, self.meter = name, label, meter
@@ -114,7 +113,7 @@ def damage_explained(label: str, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-        # An error with a number comes from the disk or the network file system, so the data may be intact.
+        # An OSError with an errno comes from the disk or the network file system, so the data may be intact.
         if isinstance(error, OSError) and error.errno:
             raise unreadable(label, error) from error
         if isinstance(error, NotImplementedError):

@@ -1,6 +1,6 @@
 """A generated corpus of consecutive numbers, `37 38 39 40 …`.
 
-The corpus shows whether a model learns a rule, and how long it keeps its state.
+The corpus shows whether a model learns the rule of counting, and over how many tokens it keeps its state.
 
 A line starts at a random number and has a random length, so that only the next number is predictable. Training and
 validation lines are short. Test lines are twenty times as long, with numbers that occur in the training lines.
@@ -28,9 +28,9 @@ def counting_versions() -> dict[str, str]:
 def write_counting(
     target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
 ) -> dict[str, Any]:
-    """Write a folder with a file per split, and return metadata for the corpus record.
+    """Write a folder with a file for each split, and return metadata for the corpus record.
 
-    The bytes are always the same.
+    Equal arguments give equal bytes.
     """
     target.mkdir()
     draw = random.Random(COUNTING_SEED)

@@ -11,26 +11,26 @@ MEASURED_CHARACTERS = 64 << 10
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first delimiter is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
-# If quotes join at least this many lines of a csv file, and each of the lines is a row by itself, the quotes are
-# ordinary characters. Fewer joined lines may be one cell with several lines.
+# If quotes join at least this many lines of a csv file although each line is a row by itself, the quotes are read as
+# ordinary characters. Fewer joined lines may be a cell with several lines.
 LINES_JOINED = 4
 Quoting = Literal["doubled", "backslash", "none"]
-SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # A line before the headings, written for Excel.
+SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # A line before the headings that tells Excel the delimiter.
 ESCAPED = re.compile(r'\\(["\\])')
 QUOTED: dict[Quoting, str] = {
     "doubled": r'"[^"]*(?:""[^"]*)*"',
     "backslash": r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"',
     "none": r"(?!)",
 }
-# A cell with doubled quotes, which only a program that quotes cells writes.
+# A cell with doubled quotes. Only programs that quote cells write such a cell.
 DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')
 
 
 class Dialect(NamedTuple):
-    """The way in which the cells of a row are separated and quoted.
+    """The delimiter and the quoting of the cells of a file.
 
-    Quoting is `doubled` if a quote within a quoted cell is doubled, and `backslash` if a backslash precedes it, as
-    Spark and MySQL write it. With `none`, a quote is an ordinary character, and each line is a row.
+    Quoting is `doubled` if a quote within a quoted cell is doubled, and `backslash` if a backslash precedes it, as in
+    files of Spark and MySQL. With `none`, a quote is an ordinary character, and each line is a row.
     """
 
     delimiter: str
@@ -58,7 +58,7 @@ class Dialect(NamedTuple):
     def cells_as_they_stand(self, record: str) -> list[str]:
         """Return the cells of a row with their quotes.
 
-        Joined by the delimiter they are the row without its line end.
+        The cells joined by the delimiter are the row without its line end.
         """
         pattern, place = cell_pattern(self), 0
         cells = []
@@ -71,7 +71,7 @@ class Dialect(NamedTuple):
                 return cells
 
     def spelled(self, value: str) -> str:
-        """Return the text of a cell whose value is `value`."""
+        """Return the text that represents `value` in a cell."""
         if self.quoting == "none":
             return re.sub(rf"[\r\n{re.escape(self.delimiter)}]", " ", value)
         if not re.search(rf'[\r\n"\\{re.escape(self.delimiter)}]', value):
@@ -110,9 +110,9 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
     """Return the dialect that fits the lines at the beginning of a file best.
 
     This is the dialect with the fewest odd lines. A line is odd if its row is damaged or has another number of cells
-    than the first row. A table of sentences may contain single quotes, and each of them would join the lines up to the
-    next quote. Hence a tsv file is read as quoted only if a cell or the headings show that it is, and a csv file is
-    read as unquoted if quotes join lines that are rows themselves.
+    than the first row. In a table of sentences, an unpaired quote would join all lines up to the next quote. Hence a
+    tsv file is read as quoted only if a cell or the headings show that it is. A csv file is read as unquoted if quotes
+    join lines that are rows themselves.
 
     Args:
         text: The beginning of the file, with line feeds as line ends.
@@ -140,7 +140,7 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
 
 
 def shows_quoting(lines: list[str], delimiter: str) -> bool:
-    """Return True if the headings or a cell show that the program which wrote the file quotes cells."""
+    """Return True if the headings or a cell show that the cells of the file are quoted."""
     if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
         return True
     return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))

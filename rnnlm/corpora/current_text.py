@@ -1,6 +1,6 @@
-"""The present text of a source.
+"""The current text of a source.
 
-The text is stored under its digest, with a note about its origin. It is stored again if the source has changed.
+The text is stored under its digest, with a note about its origin. If the source changes, the new text is stored, too.
 """
 
 import logging
@@ -43,7 +43,7 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
     key = corpus_key(config, source)
     path = note_path(home, key)
     began = now()
-    # --verify deletes this file, because the content of a source file may change while its size and time stay the same.
+    # `--verify` deletes this file, so that the source is read again even if its size and time have not changed.
     seen = home.verified / f"source-{path.stem}.json"
 
     def known() -> Note | None:
@@ -54,7 +54,7 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
     if note and is_current(note, config, source, began):
         return note, True
     home.make(home.corpora)
-    # If two runs start at the same time, the second one finds what the first one wrote.
+    # Of two runs that start at the same time, the second one waits and then uses the text of the first one.
     with home.lock(f"corpus-{path.stem}"):
         note = known()
         if source.remote and not (force or note):
@@ -74,8 +74,8 @@ def renewed_note(
 ) -> tuple[Note, bool]:
     """Ask the source for its text. Return the note of this text, and True if the text was already stored.
 
-    A new text is written and gets a new note. If the source reports that the noted text is unchanged, the time of the
-    existing note is updated. If the source is unavailable, the noted text is used, with a warning.
+    A new text is written and gets a new note. If the source reports that the text of `note` is unchanged, the time in
+    `note` is updated. If the source is unavailable, the text of `note` is used, with a warning.
     """
     name, known = note_path(home, key).stem, note.version if note else None
     try:
@@ -108,7 +108,8 @@ def store_text(
 ) -> tuple[str, Written, bool]:
     """Write the text to a temporary folder, and move it to a folder named by its digest unless such a folder exists.
 
-    Return the digest, what was written, and True if the text existed before. All errors of Source.write are raised.
+    Return the digest, the result of source.write(), and True if the folder already existed. All errors of
+    source.write() are raised.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
@@ -130,9 +131,9 @@ def store_text(
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
-    """Create an empty temporary folder while holding the lock of its name.
+    """Create an empty temporary folder, and hold a lock with the same name.
 
-    Folders that were left behind by killed runs are removed.
+    Folders that killed runs left behind are removed.
     """
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)

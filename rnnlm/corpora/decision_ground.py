@@ -1,4 +1,4 @@
-"""The amount of held-out text on which a candidate can be compared with the champion, known before any training.
+"""The number of held-out lines on which a candidate can be compared with the champion, known before any training.
 
 The registry compares two models on validation lines that are reserved for this comparison and that neither model has
 seen. This module counts these lines in one text, as if both models had been trained on it. See
@@ -9,11 +9,11 @@ from rnnlm.corpora.line_digests import chooses, line_digests
 from rnnlm.corpora.splits import corpus_documents, text_fingerprint
 from rnnlm.storage.records import CorpusRecord, Record
 
-# If the held-out lines are in fewer documents than this, the bootstrap of a comparison draws runs of lines instead of
-# documents. There are then at most this many runs.
+# The bootstrap of a comparison draws documents if at least this many documents have held-out lines. Otherwise it draws
+# runs of lines, at most this many.
 FEW_DOCUMENTS = 200
-# The standard deviation of the relative difference between two models over the units of the bootstrap. It is the median
-# of benchmarks/decisions.py.
+# The standard deviation of the relative difference between two models over the documents or runs of lines. It is the
+# median that benchmarks/decisions.py measured.
 SPREAD = 0.1
 QUANTILE = 1.645  # The quantile of a one-sided bound at 95 %.
 
@@ -34,7 +34,7 @@ class DecisionGround(Record):
 
     @property
     def detectable(self) -> float:
-        """The approximate smallest relative difference between two models that the lines can show.
+        """The approximate smallest relative difference between two models that can be detected on these lines.
 
         On some texts, the true value is half or twice as large.
         """
@@ -44,8 +44,8 @@ class DecisionGround(Record):
 def decision_ground(corpus: CorpusRecord) -> DecisionGround:
     """Count the distinct validation lines on which models would be compared, and the documents that contain them.
 
-    Only lines and documents that do not occur in the training text count. A digest of each training document and line
-    is held in memory.
+    Lines and documents that occur in the training text are not counted. A digest of each training document and line is
+    held in memory.
     """
     trained_documents: set[str] = set()
     trained_lines: set[int] = set()

@@ -30,7 +30,7 @@ class DocumentReader(Protocol):
     def document_prose(self, kind: str, data: bytes, text: str) -> str:
         """Return the prose of `data` if the kind is in BINARY_KINDS, otherwise the prose of `text`.
 
-        Raise DocumentError if there is no prose.
+        Raise DocumentError if the document contains no prose.
         """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The corpus stage.
 
-It obtains the text of a catalogue name, a data set of the hub, a file, folder, glob or http(s) URL.
+It obtains the text of a corpus from the catalogue, the hub, a file, a folder, a glob or an http(s) URL.
 """
 
 import logging
@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 
 
 class StoredText(CorpusConfig):
-    """The settings of a corpus whose text is known by its digest.
+    """The settings of a corpus whose text is identified by its digest.
 
-    The stored text is used, even if its source has changed since.
+    The stored text is used, even if its source has changed since it was stored.
     """
 
     text_digest: str
@@ -44,8 +44,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
     The whole text is stored, even if only a sample of it is used. A single UTF-8 file keeps its own sha256. A local
     file is read again only if its path, size or modification time has changed. A server or hub is asked for changes as
-    often as config.refresh says. If it is unavailable, the stored copy is used, with a warning. Raise CorpusError if
-    there is no text, and FetchError if a download failed and a later attempt may succeed.
+    often as config.refresh specifies. If it is unavailable, the stored copy is used, with a warning. Raise CorpusError
+    if there is no text, and FetchError if a download failed and a later attempt may succeed.
     """
     if isinstance(config, StoredText):
         return sample_training(home, known_text(home, config), config.maximum_documents)
@@ -70,7 +70,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
     """Raise CorpusError for a source that cannot be read, before any process is started for the run.
 
-    The beginning of files is read. If `home` is given, the hub is asked for a data set that is not stored there.
+    The beginning of each local file is read. If `home` is given and does not have a data set of the hub, the hub is
+    asked for it.
     """
     source = configured_source(config)
     if isinstance(source, OnDisk):
@@ -136,7 +137,7 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
     """Return the text with the configured digest from the rnnlm home, from the shared storage or from its source.
 
-    Raise CorpusError if the stored text is damaged, or if the source has another text by now.
+    Raise CorpusError if the stored text is damaged, or if the source now has another text.
     """
     folder, digest = inside(home.corpora, config.text_digest[:16]), config.text_digest
     if find_storage() is not None and not folder.exists():

@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """The time by which all attempts to download a file must have ended."""
+    """The time at which all attempts to download a file end."""
 
     def __init__(self, label: str, maximum_seconds: float) -> None:
-        """Start the clock. `maximum_seconds` is inf if there is no limit."""
+        """Start the clock. `maximum_seconds` is math.inf if there is no limit."""
         self.label, self.maximum_seconds = label, maximum_seconds
         self.end = time.monotonic() + maximum_seconds
-        self.abandoned = threading.Event()  # The event is set when nothing waits for the download any longer.
+        self.abandoned = threading.Event()  # The event is set when no caller waits for the download any longer.
 
     @property
     def remaining_seconds(self) -> float:
         return max(0.0, self.end - time.monotonic())
 
     def check(self) -> None:
-        """Raise FetchError if the time is over or if nothing waits for the download any longer."""
+        """Raise FetchError if the deadline has passed or no caller waits for the download any longer."""
         if time.monotonic() > self.end or self.abandoned.is_set():
             raise FetchError(
                 f"{self.label}: took more than {self.maximum_seconds:,.0f} s (corpus.maximum_download_seconds);\n"
@@ -37,10 +37,10 @@ class Deadline:
     def enforce(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, which runs in a thread.
 
-        When the time is over, raise FetchError and abandon the thread.
+        At the deadline, raise FetchError and abandon the thread.
 
-        The time limit of a socket only applies to a single read, so it does not limit a whole download. `work` must
-        call check() before it writes, so that an abandoned thread writes nothing.
+        The timeout of a socket applies to a single read, so it does not limit a whole download. `work` must call
+        check() before it writes, so that an abandoned thread writes nothing.
         """
         future: Future[T] = Future()
 

@@ -1,7 +1,7 @@
 """Detection of the encoding of text that is not UTF-8.
 
-It is the encoding in which the text's words are words of a language. Each candidate decodes the words that have other
-bytes than ASCII. Their letters are compared with the letters of the languages that are written in this encoding. For
+The module searches the encoding in which the text consists of words of a language. Each candidate decodes the words
+that have non-ASCII bytes. Their letters are compared with the letters of the languages that use this encoding. For
 instance, é, è and à are three frequent letters of French in cp1252. In cp1250 the same bytes are é, č and ŕ, which no
 language uses together. Frequent short words of a language are evidence for this language. Chinese, Japanese and Korean
 are detected by characters that are frequent in them. `benchmarks/encodings.py` prints the error rates.
@@ -14,22 +14,22 @@ from functools import cache
 from typing import NamedTuple
 
 COMPARED_WORDS = 400
-# Logarithms of probabilities: of a letter that the language does not use, of a character in a place where no similar
-# character occurs, of an unassigned code, and of a sign such as a dash.
+# The log-probability of a letter that the language does not use, of a character in an unusual place, of an unassigned
+# code, and of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
 APOSTROPHE = math.log(0.2)
-# If the mean log-probability of the characters is below this, the text is in no language that this module knows.
+# If the mean log-probability of the characters is below this, the text is in no known language.
 LEAST_MEAN = math.log(0.006)
-# If fewer than one byte in MOSTLY_ASCII is beyond ASCII, letters of an alphabet other than Latin are unlikely.
-# OTHER_ALPHABET is then subtracted from the summed log-probability of encodings with such an alphabet.
+# If fewer than one byte in MOSTLY_ASCII is not ASCII, a non-Latin alphabet is unlikely. OTHER_ALPHABET is then
+# subtracted from the summed log-probability of encodings with such an alphabet.
 MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0
-LENIENCE = 1.0  # The tolerance, as a summed log-probability, for a few odd characters in a short text.
+LENIENCE = 1.0  # This is added to the summed log-probability, so that a few odd characters do not exclude a short text.
 # The log-probability that each frequent short word of the language adds, and the largest sum that these words add.
 SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
 ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
 CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
-MOST_CONTROLS = 0.02  # Data with a larger proportion of control characters is not text in these encodings.
+MOST_CONTROLS = 0.02  # Data with a larger fraction of control characters is not text in these encodings.
 SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
 SIGNS_WITHIN_WORDS = set("’·\xad")
 THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Signs that stand above or below a letter.
@@ -90,7 +90,7 @@ class Charset(NamedTuple):
     rarity: float = 0.0  # How much rarer the encoding is than cp1252, as a log-probability.
 
 
-CHARSETS = {  # The first of two equally probable candidates is chosen.
+CHARSETS = {  # Of two equally probable candidates, the first one is chosen.
     "cp1252": Charset(WESTERN),
     "cp1250": Charset(CENTRAL, 0.5),
     "cp1251": Charset(CYRILLIC, 0.5),
@@ -112,8 +112,8 @@ CHARSETS = {  # The first of two equally probable candidates is chosen.
     "cp852": Charset(CENTRAL, 4.0),
     "mac_roman": Charset(WESTERN, 4.0),
 }
-# For each encoding, the first and last lead byte of its frequent characters, the lowest second byte, and the number of
-# these characters.
+# For each encoding: the first and the last lead byte of its frequent characters, their lowest second byte, and their
+# number.
 FREQUENT = {
     "cp949": (0xB0, 0xC8, 0xA1, 2_350),
     "gb18030": (0xB0, 0xD7, 0xA1, 3_755),
@@ -125,13 +125,13 @@ JAPANESE = ("cp932", "euc_jp")
 # The number of bytes in which frequent characters of Chinese, Japanese and Korean are counted.
 EAST_ASIAN_BYTES = 8 << 10
 KANA, RARE_CHARACTER, EAST_ASIAN_SIGN = math.log(1 / 50), math.log(1e-5), math.log(1 / 50)
-# The mean log-probability of the frequent characters in a text exceeds that of equally frequent characters by about
-# this number.
+# The frequent characters of a text do not occur equally often, which increases their mean log-probability by about
+# this.
 ZIPF = 1.2
 
 
 def language_encoding(data: bytes) -> str | None:
-    """Return the encoding, by its Python name, in which the bytes are text of a known language, or None."""
+    """Return the Python name of the encoding in which the bytes are text of a known language, or None."""
     if len(CONTROL.findall(data)) > MOST_CONTROLS * len(data) or data.isascii():
         return None
     words = b"\n".join(word for word, _ in Counter(NON_ASCII_WORD.findall(data)).most_common(COMPARED_WORDS))
@@ -155,7 +155,7 @@ def bytes_beyond_ascii(data: bytes) -> int:
 
 
 def score(text: str, charset: Charset, short: set[str]) -> float:
-    """Return the logarithm of the probability of the characters in the language that fits them best."""
+    """Return the log-probability of the characters in the most probable language of the encoding."""
     letters: Counter[str] = Counter()
     total = -charset.rarity
     for before, character, after in zip("\n" + text, text, text[1:] + "\n", strict=False):
@@ -196,13 +196,13 @@ def is_latin(letter: str) -> bool:
 
 @cache
 def shares_of(letters: str) -> dict[str, float]:
-    """Return the logarithm of the estimated relative frequency of each letter, which depends on its rank."""
+    """Return the log-probability of each letter, which is estimated from its rank."""
     weights = [1 / (rank + 2) for rank in range(len(letters))]
     return {letter: math.log(weight / sum(weights)) for letter, weight in zip(letters, weights, strict=True)}
 
 
 def east_asian_score(data: bytes, encoding: str) -> float:
-    """Return the logarithm of the probability of the characters if the text is Chinese, Japanese or Korean."""
+    """Return the log-probability of the characters if the text is Chinese, Japanese or Korean."""
     first, last, second, count = FREQUENT[encoding]
     total = -1.0
     for character in data.decode(encoding, "replace"):

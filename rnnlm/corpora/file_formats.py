@@ -1,4 +1,4 @@
-"""Readers of text in files of any format, plain, compressed or archived. They assign each text to a split."""
+"""Readers of text in plain, compressed and archived files of any format. They assign each text to a split."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from rnnlm.corpora.text_encoding import Decoding, EncodingError, encoding_errors
 from rnnlm.errors import CorpusError
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
-# The suffixes of documents that are zip files, but must not be opened as archives.
+# The suffixes of documents that are zip files but must not be opened as archives.
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
 OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
@@ -52,7 +52,7 @@ class Text:
         return self.kind in TABLE_SUFFIXES.values()
 
 
-# Each file with its wanted members and their roles. The key "" means that the file is read itself.
+# Each file with its wanted members. For each member, the value is a split or "text". The key "" is the file itself.
 FilePlan = list[tuple[SourceFile, dict[str, str]]]
 
 
@@ -85,7 +85,8 @@ class TextReader:
     def texts(self) -> Iterator[Text]:
         """Yield every text in the order of the files. The members of a zip are sorted by name, those of a tar are not.
 
-        Documents that cannot be read are left out. At the end, raise one CorpusError for all texts in another encoding.
+        Documents that cannot be read are left out. At the end, raise one CorpusError for all files that cannot be
+        decoded.
         """
         plan, report = self.plan(), self.report
         alone = sum(len(roles) for _, roles in plan) == 1
@@ -152,7 +153,7 @@ class TextReader:
         return [member for member, _ in self.opener.members(file, ())]
 
     def readable_text(self, role: str, opened: OpenFile, alone: bool) -> Text | None:
-        """Return the text. If it cannot be read, add this problem to the report and return None.
+        """Return the text. If the file cannot be read, add the reason to the report and return None.
 
         `alone` is true if the source has no other text.
         """
@@ -167,9 +168,9 @@ class TextReader:
         return None
 
     def text(self, role: str, opened: OpenFile) -> Text:
-        """Return the text in its format. Raise DocumentError if a document cannot be read.
+        """Return the text of a file in any format. Raise DocumentError if a document cannot be read.
 
-        A document is read as a whole by this call. Any other text is read later, piece by piece.
+        This call reads a document as a whole. It reads any other text later, piece by piece.
         """
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format

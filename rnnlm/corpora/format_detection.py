@@ -1,4 +1,4 @@
-"""Detection of a file's format from its first bytes and, if these are not sufficient, from its suffix."""
+"""Detection of a file's format from its first bytes or, if they are not sufficient, from its suffix."""
 
 import re
 from typing import Literal
@@ -6,18 +6,18 @@ from typing import Literal
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFFIXES, suffix_of
 
-# The signature of Parquet files and the first byte of every first header. Without this byte, ordinary text that begins
-# with PAR1 would match.
+# The signature of Parquet files and the first byte of their first header. This byte excludes text that begins with
+# PAR1.
 PARQUET_MARK = b"PAR1\x15"
 TAR_MARK = slice(257, 262)
 # The possessive group (?>…) avoids backtracking, because a page may begin with many comments.
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
-# Bytes that do not occur near the beginning of text. Without this test, a text that begins with "ORC" would be taken
-# for an ORC file.
+# Bytes that do not occur near the beginning of text. This test excludes text that begins with a signature such as
+# "ORC".
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-BINARY_FORMATS = (  # The offset of the signature, the signature, and advice about such a file.
+BINARY_FORMATS = (  # For each format: the offset of its signature, the signature, and advice for the user.
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -52,7 +52,7 @@ def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
 
     A tar in the format from before 1988 is recognised by its name.
     """
-    if suffix_of(name) in DOCUMENT_SUFFIXES:  # Some document formats are zip files, but are not read as archives.
+    if suffix_of(name) in DOCUMENT_SUFFIXES:  # Some documents are zip files, but are not read as archives.
         return None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"

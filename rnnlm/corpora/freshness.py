@@ -1,4 +1,4 @@
-"""Notes about texts that were read or downloaded. They determine when a server or hub is asked for changes."""
+"""Notes about texts that were read or downloaded. A note determines when a server or hub is asked for changes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,17 +15,17 @@ AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class Note(Record):
-    """A note about a text that was read or downloaded. Times are in ISO 8601 and UTC."""
+    """A note about a text that was read or downloaded. Its times are in ISO 8601 and UTC."""
 
     key: Metadata  # Everything that the stored text depends on.
     digest: str  # The digest of the corpus.
-    version: Metadata | None  # The version of a remote text.
+    version: Metadata | None  # The version of the text on the server or hub, or None for a local text.
     obtained: str  # The time when this text was first read or downloaded.
     checked: str  # The time when the server or hub last answered.
     problem: str = ""  # The reason why the last check failed, or "" if it did not fail.
     left_out: tuple[LeftOut, ...]  # The files that could not be read.
-    # The digest of the source and the settings, which all texts of a growing source share. It is empty in notes of
-    # rnnlm 0.3.
+    # The digest of the source and the settings. All versions of a growing text share it. It is empty in notes of rnnlm
+    # 0.3.
     place: str = ""
     before: str = ""  # The digest of the preceding text of the same source, or "" for the first text.
 
@@ -61,10 +61,7 @@ def latest_note(home: Home, place: str) -> Note | None:
 
 
 def write_note(path: Path, note: Note, remote: bool) -> None:
-    """Write the note. If its source is remote, also write it to the shared storage.
-
-    Then other machines need not download the text again.
-    """
+    """Write the note. If its source is remote, also write it to the shared storage for other machines."""
     write_json(path, note.model_dump())
     storage = find_storage()
     if storage and remote:
@@ -91,8 +88,8 @@ def stored_name(path: Path) -> str:
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:
     """Return True if the source need not be asked for changes.
 
-    This is so if the text cannot change, if it was checked since `began`, or if the last check is not older than
-    config.refresh allows.
+    The source is not asked if its text cannot change, if it was asked since `began`, or if the last answer is not older
+    than config.refresh allows.
     """
     if not source.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
         return True
@@ -103,7 +100,7 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
 
 
 def freshness_of(note: Note, source: Source) -> str:
-    """Return since when the text is unchanged, or why the stored copy is used."""
+    """Return a message that says since when the text is unchanged, or why the stored copy is used."""
     if not source.remote:
         return ""
     if note.problem:

@@ -1,6 +1,6 @@
 """Detection of text that is wrapped at a fixed width, such as the texts of Project Gutenberg.
 
-This matters in sentence mode, where each line is a sentence.
+In sentence mode, each line is a sentence, so the lines of such a text would be read as sentences.
 """
 
 import itertools
@@ -12,10 +12,10 @@ from rnnlm.storage.records import CorpusRecord
 LINES_READ = 5_000  # The number of lines of the training text that are read.
 FEWEST_PAIRS = 50  # The smallest number of pairs of neighbouring lines from which a width can be recognised.
 WIDEST = 120  # The largest width of a wrapped line in characters.
-# A wrapped line fills at least this fraction of the width. It is shorter if a long word was moved to the next line.
+# A wrapped line fills at least this fraction of the width. The rest may be empty if a long word did not fit.
 NEARLY_FULL = 0.7
-FULL_SHARE = 0.8  # In a wrapped text, at least this fraction of the lines that precede another line are nearly full.
-# In a wrapped text, at least this fraction of the lines that precede another line do not end a sentence.
+FULL_SHARE = 0.8  # In a wrapped text, at least this fraction of the lines before another line are nearly full.
+# In a wrapped text, at least this fraction of the lines before another line do not end a sentence.
 BROKEN_SHARE = 0.3
 SENTENCE_ENDS = ".!?:;\"'”’)"
 

@@ -1,7 +1,7 @@
-"""Downloads over http(s) that can be resumed and are checked for their length and digest.
+"""Downloads over http(s) that can be resumed. The length and the digest of each downloaded file are checked.
 
-A complete file is kept, so that its text can be read again with other settings. For the next run, the server is only
-asked whether the file has changed.
+A complete file is kept, so that its text can be read again with other settings. The next run only asks the server
+whether the file has changed.
 """
 
 import logging
@@ -42,7 +42,7 @@ def fetch(
 
     Args:
         downloads: A folder on the same disk as `target`, with incomplete and complete files.
-        known: The version of the text that is stored already.
+        known: The version of the text that is already stored.
     """
     download = Download(url, downloads, sha256, policy or POLICY, known)
     if not download.complete():
@@ -59,7 +59,7 @@ def fetch(
 
 
 class Reaction(Enum):
-    """The possible reactions to an answer of the server, and why they are chosen."""
+    """The possible reactions to a response of the server. Each value gives the reason for the reaction."""
 
     NOTHING = "the server still has the known version"
     KEEP = "the kept file is whole and current"
@@ -69,12 +69,15 @@ class Reaction(Enum):
 
 
 class Download:
-    """The attempts to complete the file of a URL in the folder of downloads."""
+    """The attempts to download the file of a URL completely to the folder of downloads."""
 
     def __init__(
         self, url: str, folder: Path, sha256: str | None, policy: FetchPolicy, known: ResourceVersion | None
     ) -> None:
-        """Prepare a download. If `known` is given, the file is only downloaded if the server has another version."""
+        """Prepare a download.
+
+        If `known` is given, the file is only downloaded if the server has another version of it.
+        """
         self.url, self.label, self.sha256, self.policy, self.known = url, redacted(url), sha256, policy, known
         self.kept = KeptDownload(folder, url)
         self.deadline = Deadline(self.label, policy.maximum_seconds)
@@ -123,10 +126,9 @@ class Download:
         raise FetchError(f"{error}\n({self.policy.attempts} attempts{kept})") from error
 
     def wait(self, attempt: int, error: TransientError) -> None:
-        """Sleep before the next attempt, for as long as the server demands and the policy and the deadline permit."""
+        """Sleep before the next attempt, as long as the server demands but within the configured limits."""
         policy = self.policy
-        # The wait is random (full jitter), so that clients that failed at the same time do not try again at the same
-        # time.
+        # The wait is random (full jitter), so that clients that failed at the same time retry at different times.
         longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
         seconds = max(random.Random().uniform(0, longest), error.after_seconds or 0.0)
         seconds = min(seconds, policy.maximum_wait_seconds)
@@ -192,7 +194,7 @@ class Download:
     def append(self, response: requests.Response, total: int | None) -> None:
         """Append the body of the response to the kept file as it arrives.
 
-        `total` is the number of bytes of the whole file, or None if the server does not say.
+        `total` is the number of bytes of the whole file, or None if the server does not report it.
         """
         kept = self.kept
         self.check_space(total)

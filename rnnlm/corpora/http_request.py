@@ -30,7 +30,7 @@ class FetchPolicy:
     attempts: int = 5  # The largest number of attempts.
     connect_seconds: float = 10.0
     read_seconds: float = 60.0  # The maximum time between two reads.
-    backoff_seconds: float = 1.0  # The longest wait before the second attempt. It doubles with each attempt.
+    backoff_seconds: float = 1.0  # The longest wait before the second attempt. It doubles with each further attempt.
     # The maximum wait between two attempts, even if the server demands a longer one.
     maximum_wait_seconds: float = 60.0
     maximum_bytes: float = math.inf
@@ -46,7 +46,7 @@ class TransientError(FetchError):
 
 
 class RedirectsByHand(requests.Session):
-    """A session that leaves redirects to its caller, because requests refuses Location headers that are not UTF-8."""
+    """A session that leaves redirects to its caller, because requests fails at Location headers that are not UTF-8."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -63,18 +63,18 @@ def network_errors_explained(label: str) -> Iterator[None]:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    except urllib3.exceptions.HTTPError as error:  # The raw stream raises errors of urllib3.
+    except urllib3.exceptions.HTTPError as error:  # Reading the raw stream raises errors of urllib3.
         raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
-    """Return the response after redirects. Its status is 200, 206, 304 or 416.
+    """Return the response after all redirects. Its status is 200, 206, 304 or 416.
 
     Redirects from https to http are refused.
     """
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
-    # Because of "identity", the server does not compress the data, so lengths count the bytes that are received.
+    # The header "identity" asks the server for uncompressed data, so that lengths are those of the received bytes.
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
         if problem := proxy_problem(url):
@@ -100,9 +100,9 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
 
 
 def redirect_target(location: str) -> str:
-    """Return the address in a Location header as browsers read it.
+    """Return the address in a Location header, interpreted as browsers do.
 
-    Many servers send text that is not percent-encoded.
+    Many servers send an address that is not percent-encoded.
     """
     sent = location.encode("latin-1")  # http.client decodes headers as Latin-1.
     try:
@@ -129,7 +129,7 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return True if the name or address leads to this machine. Return False for a name that cannot be resolved."""
+    """Return True if the host is this machine. Return False if its name cannot be resolved."""
     try:
         found = {ipaddress.ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
     except (OSError, ValueError):
@@ -138,13 +138,19 @@ def is_loopback(host: str | None) -> bool:
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body in pieces as they arrive, so that all received bytes are kept if the connection breaks."""
+    """Yield the body of a response in pieces as they arrive.
+
+    All received bytes are kept if the connection breaks.
+    """
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds in a Retry-After header, which is a number or an HTTP date, or None if it is neither."""
+    """Return the seconds in a Retry-After header, which is a number or an HTTP date.
+
+    Return None for any other value.
+    """
     try:
         return None if value is None else float(urllib3.Retry().parse_retry_after(value))
     except urllib3.exceptions.InvalidHeader:

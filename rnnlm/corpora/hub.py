@@ -1,7 +1,6 @@
 """Data sets that are streamed from the Hugging Face hub, `hf:owner/name[:config]`, or from a folder, `hf:FOLDER`.
 
-The texts of a data set are kept in a Parquet file, so that they can be read again with other settings without a
-download.
+The texts of a data set are kept in a Parquet file, so that other settings do not require another download.
 """
 
 import contextlib
@@ -34,7 +33,8 @@ LOOK_SECONDS = 5.0  # The timeout of the check before a run, in seconds.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
-# A function that is called with a role, a label and texts. It returns the texts, and stores each of them as it is read.
+# A function that is called with a split or "text", a label and texts. It returns the texts, and stores each of them as
+# it is read.
 Keep = Callable[[str, str, Iterator[str]], Iterator[str]]
 
 
@@ -80,7 +80,7 @@ def write_hub(
         if others:
             what = "splits other than train, validation and test"
             logger.warning("%s: not read (%s): %s", source, what, shortened(others))
-        notes: dict[str, str] = {}  # For each split, the first note on how the texts of the split were changed.
+        notes: dict[str, str] = {}  # For each split, the first note about changes to its texts.
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
         for name, role in roles.items():
@@ -111,7 +111,7 @@ def rows_of(split: Any, label: str, column: str) -> Iterator[Row]:
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
-    """Yield the texts. Raise CorpusError as soon as they exceed the limits of a download."""
+    """Yield the texts. Raise CorpusError as soon as they exceed the configured limits of a download."""
     deadline = time.monotonic() + config.maximum_download_seconds
     byte_count = 0
     for text in texts:
@@ -152,7 +152,7 @@ def hub_errors_explained(source: str) -> Iterator[None]:
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return True if the error says that a host has no address or refuses connections, or that offline mode is on.
+    """Return True if a host has no address or refuses connections, or if offline mode is on.
 
     A later attempt would fail, too.
     """
@@ -178,11 +178,9 @@ def is_transient(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def keeping_rows(path: Path | None) -> Iterator[Keep]:
-    """Provide a function that stores every text that is read.
+    """Provide a function that stores every text that is read in the file `path`.
 
-    The file `path` exists once the context has ended without error.
-
-    If `path` is None, nothing is stored.
+    The file appears when the context ends without an error. If `path` is None, nothing is stored.
     """
     if path is None:
         yield lambda role, label, texts: texts
@@ -201,7 +199,7 @@ def keeping_rows(path: Path | None) -> Iterator[Keep]:
 
 
 def kept_rows(path: Path) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """Yield the role, label and texts of each split. Raise CorpusError if the file is damaged."""
+    """Yield the split, the label and the texts of each split. Raise CorpusError if the file is damaged."""
 
     def rows() -> Iterator[tuple[str, str, str]]:
         try:

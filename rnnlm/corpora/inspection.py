@@ -21,9 +21,9 @@ from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
-INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected, which takes some seconds.
+INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected. Reading them takes some seconds.
 SECONDS_TO_START = 10.0  # The seconds that `rnnlm run` needs to start.
-# The seconds that `rnnlm run` needs for a byte of the corpus python-docs, with default settings on 2 idle CPU cores;
+# The seconds that `rnnlm run` needs for each byte of the corpus python-docs, with default settings on 2 idle CPU cores;
 # see README.
 SECONDS_PER_BYTE = 170 / 4_600_000
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # Scripts that have no spaces between words.
@@ -39,7 +39,7 @@ class Undecodable(Record):
 
 
 class Inspection(Record):
-    """The files that would be read and those that would not, and measurements of the text as it would be stored."""
+    """The files that a run would read or leave out, and measurements of the text that it would store."""
 
     source: str
     files: int  # The number of files on disk.
@@ -55,13 +55,13 @@ class Inspection(Record):
     # The number of documents in each split. All numbers are 0 if reading ended before the files of all splits were
     # reached.
     documents: dict[str, int]
-    # The text on which a candidate would be compared with the champion, or None if it is unknown.
+    # The held-out lines on which a candidate would be compared with the champion, or None if they are unknown.
     ground: DecisionGround | None
-    # No candidate is promoted if the comparison with the champion has fewer units of the bootstrap than this.
+    # The smallest number of documents or runs of lines in a comparison with the champion that can lead to a promotion.
     minimum_units: int
     training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
-    refusal: str | None  # The error with which a run would end.
+    refusal: str | None  # The message of the error with which a run would end, or None.
     advice: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -105,7 +105,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             lines, words, scripts = measure_text(corpus)
             advice = tuple(advice_on(corpus, scripts, pipeline))
             splits_are_known = writer.corpus_bytes < INSPECTED_BYTES or set(writer.roles) == {"text"}
-            if splits_are_known:  # If the splits are unknown, the files of some splits may not have been reached.
+            if splits_are_known:  # If the splits are unknown, the files of some splits may not have been read yet.
                 documents |= Counter(document.split for document in corpus_documents(corpus))
                 empty = [split for split in SPLITS if not documents[split]]
                 ground = None if empty else decision_ground(corpus)
@@ -138,7 +138,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
 
 
 def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
-    """Return the corpus in the writer's folder, split in the same way as a stored corpus."""
+    """Return the corpus in the writer's folder, with the same splits as a stored corpus."""
     corpus = CorpusRecord(
         name="inspected",
         digest=writer.digest,
@@ -152,7 +152,7 @@ def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
 
 
 def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """Yield the pieces until their length exceeds a number of characters."""
+    """Yield the pieces until they have more than the given number of characters."""
     for piece in pieces:
         yield piece
         characters -= len(piece)

@@ -1,4 +1,4 @@
-"""Files that are kept from downloads, complete or incomplete, and their versions as reported by the servers."""
+"""Complete and incomplete files of earlier downloads, and their versions as reported by the servers."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,24 +18,24 @@ class ResourceVersion:
 
     @property
     def validator(self) -> str | None:
-        """The value of an If-Range header, which is a strong ETag, or else the date.
-
-        It is None if the server sent neither.
-        """
+        """The value for an If-Range header: a strong ETag, otherwise the date, or None if the server sent neither."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_confirmed_by(self, other: "ResourceVersion") -> bool:
-        """Return True if `other` has the ETag or the date of this version that was sent in the If-Range header."""
+        """Return True if `other` has the ETag or date that is the validator of this version."""
         return self.validator is not None and self.validator in (other.etag, other.modified)
 
     def differs(self, other: "ResourceVersion") -> bool:
-        """Return True if the versions differ in any field that both of them have."""
+        """Return True if the versions differ in a field that both of them have."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 def version_of(response: requests.Response) -> ResourceVersion:
-    """Return the version in the headers of a response. Its size is the size of the whole file, even for a range."""
+    """Return the version in the headers of a response.
+
+    Its size is that of the whole file, even if a range was requested.
+    """
     headers = response.headers
     length = headers.get("Content-Length" if response.status_code == 200 else "Content-Range", "")
     total = length.rpartition("/")[2]
@@ -43,7 +43,7 @@ def version_of(response: requests.Response) -> ResourceVersion:
 
 
 class KeptDownload:
-    """The bytes received from a URL, in a folder, and a note about their version."""
+    """The bytes received from a URL, and a note about their version, which are two files in a folder."""
 
     def __init__(self, folder: Path, url: str) -> None:
         key = digest_of(url)[:16]
@@ -85,7 +85,7 @@ class KeptDownload:
     def discard_unless_resumable(self, sha256: str | None) -> None:
         """Delete the received bytes if the download cannot be resumed safely.
 
-        Without a validator or an expected sha256, it would not be noticed if the server had another file by now.
+        Without a validator or an expected sha256, a change of the server's file would not be detected.
         """
         version = self.version
         if version is None or not (version.validator or sha256):
@@ -94,7 +94,7 @@ class KeptDownload:
     def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
         """Return the headers of a request for the rest of an incomplete file, or for the whole file.
 
-        The server sends the whole file only if its version differs from the kept and from the known version.
+        The server sends the whole file only if its version is neither the kept nor the known one.
         """
         version = self.version
         if self.size and not self.whole_sha256:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 LINE_CHARACTERS = 8_192  # The length of the longest line that is not broken.
 LONG_LINE = re.compile(rf"^[^\n]{{{LINE_CHARACTERS + 1},}}", re.MULTILINE)
-# The alternatives are the rest of a line, the text before the last space that fits, or, without a space, as many
+# The alternatives match the rest of a line, the text before the last space that fits or, without a space, as many
 # characters as fit.
 STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.{{{LINE_CHARACTERS}}})")
 
@@ -14,7 +14,7 @@ class LineBreaker:
     """A function that breaks lines of more than LINE_CHARACTERS characters, and counts the breaks.
 
     A line feed replaces a space, so that the text keeps its size. Where LINE_CHARACTERS characters contain no space, a
-    line feed is inserted. The result does not depend on how the text is cut into pieces.
+    line feed is inserted. The result does not depend on where the pieces begin and end.
     """
 
     def __init__(self) -> None:

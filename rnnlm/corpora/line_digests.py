@@ -1,12 +1,11 @@
 """The digest of each line of a text, and the decisions that depend on it.
 
-The digest depends only on the content of the line. Hence a decision about a line stays the same wherever other lines
-are inserted or removed. The decisions are:
+The digest depends only on the content of the line. Hence a decision about a line stays the same if other lines are
+inserted or removed. There are two decisions:
 
-- whether a held-out line is used to select a model (a checkpoint, a temperature, the weights of a mixture), or is
-  reserved for comparing models: see `chooses`;
-- whether a block of lines ends with the line, in a text that blank lines do not divide into paragraphs: see
-  `ends_block`.
+- `chooses` determines whether a held-out line is used for model selection (of a checkpoint, a temperature, the weights
+  of a mixture) or is reserved for comparing models.
+- `ends_block` determines whether a block ends with the line, in a text without paragraphs.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ def line_digest(line: bytes) -> int:
     The digest is computed from the letters and digits of the line, in one case and one Unicode form. Hence white space,
     punctuation and Unicode normalization do not change it. A line without letters and digits is hashed as it is.
     """
-    if line.isascii():  # For ASCII, the digest is the same as below, but computed many times faster.
+    if line.isascii():  # For ASCII, this is the same digest as below, but it is computed many times faster.
         kept = line.lower().translate(None, NO_ASCII_LETTER_OR_DIGIT)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", line.decode("utf-8", "replace")).casefold())
@@ -52,9 +51,8 @@ def chooses(digest: np.ndarray) -> np.ndarray: ...
 def chooses(digest: int | np.ndarray) -> bool | np.ndarray:
     """Return True if the held-out line with this digest is used for model selection.
 
-    All other held-out lines are reserved for comparing models. About half of the lines are used for each purpose. The
-    decision is the same for all models of a corpus. Hence a line that is used to compare models in one nightly run was
-    never used to select one of them in another.
+    All other held-out lines are reserved for comparing models. Each purpose gets about half of the lines. The decision
+    is the same for all models of a corpus, so no model is ever selected on a line that is used for comparing models.
     """
     return digest & 1 == 0 if isinstance(digest, int) else digest & np.uint64(1) == 0
 

@@ -82,8 +82,8 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
     """Return why an entry of a folder is not read, or None if it is read.
 
     A link is read if its target is in the folder and is not read itself. The target must not be hidden, because hidden
-    files may contain secrets. Exceptions are the hidden folders where Kubernetes volumes and git-annex keep their
-    files.
+    files may contain secrets. The hidden folders in which Kubernetes volumes and git-annex keep their files are
+    exceptions.
     """
     reason = reason_by_name(path.relative_to(folder).as_posix(), format)
     if path.is_symlink():
@@ -112,7 +112,7 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
 
 
 def files_in_folder(source: str, folder: Path) -> Found:
-    """Find the files directly in a folder whose names may be of text, sorted by name.
+    """Find the files directly in a folder whose names may be those of texts, sorted by name.
 
     Raise CorpusError if there are no such files.
     """
@@ -123,9 +123,8 @@ def files_in_folder(source: str, folder: Path) -> Found:
 def files_of_glob(pattern: str, format: str = "auto") -> Found:
     """Find the files that match a pattern.
 
-    A pattern without a suffix, such as data/**, ignores files whose names are not those of text.
-
-    Bookkeeping files match only a pattern that begins like their names, such as _*. `format` is corpus.format.
+    A pattern without a suffix, such as data/**, ignores files whose names are not those of texts. Files whose names
+    begin with _ only match a pattern that begins with _, too. `format` is corpus.format.
     """
     # Unlike Path.glob, glob accepts absolute patterns, and ignores hidden files as a shell does.
     found = sorted(Path(name) for name in glob.glob(str(expanded(pattern)), recursive=True))  # noqa: PTH207
@@ -138,7 +137,7 @@ def files_of_glob(pattern: str, format: str = "auto") -> Found:
 
 
 def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
-    """Return the files that have no reason to be left out. Raise CorpusError if there are no such files."""
+    """Return the files without a reason to leave them out. Raise CorpusError if there are no such files."""
     left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
     if len(left_out) == len(reasons):
         raise nothing_left(source, left_out)

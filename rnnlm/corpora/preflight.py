@@ -1,4 +1,4 @@
-"""A check of the beginning of the files, so that errors are reported before a server is started."""
+"""A check of the beginning of each file, which reports errors before a server is started."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
 LOOK_BYTES = 16 << 20  # The largest number of bytes that are read, which takes a fraction of a second.
-# The largest number of bytes of documents that are read. It is smaller, because converting documents to prose takes
+# The largest number of bytes of documents that are read. It is smaller than LOOK_BYTES, because conversion takes
 # longer.
 CONVERTED_BYTES = 1 << 20
 

@@ -1,6 +1,6 @@
-"""The built-in corpus python-docs, which is English documentation of Python from the installation.
+"""The built-in corpus python-docs, which consists of English documentation from the Python installation.
 
-It consists of `pydoc_data.topics` and the docstrings of the standard library and of some libraries. The files are read
+It contains `pydoc_data.topics` and the docstrings of the standard library and of some libraries. The files are read
 with `ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
 """
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-# The name of the distribution for each import name. The versions of all distributions are pinned in constraints.txt.
+# The name of the distribution for each import name. constraints.txt pins the versions of all distributions.
 LIBRARIES = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-# This version is part of the corpus's key. Increase it when the same sources give another text.
+# This version is part of the corpus's key. Increase it when the same sources result in another text.
 EXTRACTION_VERSION = "2"
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 # A role in reStructuredText: :func:`~os.walk` becomes os.walk.
@@ -38,7 +38,7 @@ PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
 PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
-# Characters that must not be in the text. A docstring that should be a raw string may contain them, as in base64.py of
+# Characters that must not be in the text. A docstring with unescaped backslashes may contain them, as in base64.py of
 # Python 3.14.
 NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
@@ -53,7 +53,10 @@ def python_docs_versions() -> dict[str, str]:
 
 
 def write_python_docs(target: Path) -> dict[str, Any]:
-    """Write the corpus, and return metadata for the corpus record. The same versions give the same bytes."""
+    """Write the corpus, and return metadata for the corpus record.
+
+    The text is the same for the same library versions.
+    """
     seen: set[str] = set()
     words = 0
     with target.open("w", encoding="utf-8", newline="\n") as stream:
@@ -90,7 +93,7 @@ def docstrings(path: Path) -> Iterator[str]:
     """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
-    # A file that cannot be parsed is a template or in another encoding, and is skipped.
+    # A file that cannot be parsed is a template or has another encoding. It is skipped.
     except (SyntaxError, ValueError):
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):

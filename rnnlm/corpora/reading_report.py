@@ -1,4 +1,4 @@
-"""The report about files that are left out, or read with changes, because their content is not as expected."""
+"""The report about files that were left out or read with changes because of unexpected content."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from rnnlm.corpora.table_cells import TableError
 from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.storage.records import LeftOut
 
-LEFT_OUT_KEPT = 1_000  # The largest number of names of files left out that are stored.
+LEFT_OUT_KEPT = 1_000  # The largest number of left-out files whose names are stored.
 logger = logging.getLogger(__name__)
 
 
@@ -34,7 +34,7 @@ def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
 
 
 class ReadingReport:
-    """The files that were left out or read with changes, and the errors to raise after all files were tried."""
+    """The files that were left out or read with changes, and the errors to raise once all files were tried."""
 
     def __init__(self, above: str, *, all_must_decode: bool) -> None:
         """Create an empty report.
@@ -54,9 +54,9 @@ class ReadingReport:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str, about: str = "bytes") -> None:
-        """Record in which way a file was read if this way was uncertain.
+        """Record how a file was read if this was uncertain.
 
-        Only the first note about each subject is kept.
+        Only the first note about each subject of a file is kept.
         """
         name = self.name_of(label)
         if (name, about) in self.noted:
@@ -75,9 +75,8 @@ class ReadingReport:
     def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
         """Yield the pieces until one cannot be read.
 
-        Then record this problem, so that reading continues with the other files.
-
-        If `alone` is true, there are no other files, and TableError is raised instead.
+        Record the reason, so that reading continues with the next file. If `alone` is true, there is no other file, and
+        TableError is raised instead.
         """
         begun = False
         try:
@@ -86,7 +85,8 @@ class ReadingReport:
                 yield piece
         except EncodingError as error:
             self.refuse(error, begun=begun, alone=alone)
-        except TableError as error:  # For instance, the folder of texts may contain a package.json.
+        # A folder of texts may contain JSON files that are not tables, such as package.json.
+        except TableError as error:
             if alone:
                 raise
             self.refused = self.refused or error

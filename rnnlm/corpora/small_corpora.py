@@ -1,6 +1,6 @@
 """Splits of small texts.
 
-Proportions that leave a split too small are enlarged, and very few documents are split by line.
+Proportions that would leave a split too small are enlarged, and a text of very few documents is split by line.
 """
 
 from collections import defaultdict
@@ -15,15 +15,15 @@ FEWEST_DOCUMENTS = 12
 # The number of validation lines of a small text. Half of them are used for model selection, half for comparing models;
 # see line_digests.py.
 VALIDATION_LINES = 60
-LARGEST_SHARE = 0.2  # The largest proportion of the lines that may be used to reach VALIDATION_LINES.
+LARGEST_SHARE = 0.2  # The largest proportion of the lines that the validation split may have to reach VALIDATION_LINES.
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
     """Enlarge the proportions of a small corpus if a split would be empty or would have too few lines.
 
     A corpus of few documents is split by line. A corpus with fewer distinct documents than splits is returned
-    unchanged; see explain_empty_split. While a text grows, the enlarged proportions fall. Hence a document that is held
-    out in one nightly run was hardly ever used for training in an earlier one.
+    unchanged; see explain_empty_split. The enlarged proportions decrease while a text grows. Hence a document that is
+    held out in one nightly run was hardly ever used for training in an earlier one.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
     if not wanted or corpus.corpus_bytes > SMALL_TEXT_BYTES:
@@ -41,9 +41,9 @@ def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
 
 
 def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
-    """Return the number of lines with text of each distinct document or source from which splits are made.
+    """Return the number of non-blank lines of each distinct document or source from which splits are made.
 
-    The keys are the fractions of 1 that decide the split, in ascending order; see splits.carve.
+    The keys are the fractions of 1 that determine the split, in ascending order; see splits.carve.
     """
     found: defaultdict[float, int] = defaultdict(int)
     for document in corpus_documents(corpus):
@@ -82,7 +82,7 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
 
 
 def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
-    """Return why a split has no token to predict, and what can be done about it."""
+    """Return a message that explains why a split has no token to predict, and how to obtain one."""
     carved = {name for name, share in corpus.carved_shares.items() if share}
     missing = f"the {split} split has no token to predict; put text into {split}.txt"
     if split in corpus.files and not (split == "train" and carved):

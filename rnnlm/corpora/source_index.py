@@ -1,7 +1,7 @@
 """The index of the sources (files, archive members, table rows) in the stored text of a corpus.
 
-The file `<role>.sources` belongs to `<role>.txt`. It has 16 bytes per source: the source's byte offset, little-endian,
-and the first 8 bytes of the sha256 of its text. There is no such file if the text has one source.
+The index of the text `train.txt` is the file `train.sources`. It has 16 bytes per source: the source's byte offset,
+little-endian, and the first 8 bytes of the sha256 of its text. A text with one source has no index.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class SourceIndex:
 
 
 def read_source_index(folder: Path, role: str) -> SourceIndex:
-    """Read the index of a role's text. Without an index, the text is one source."""
+    """Read the index of the text `<role>.txt`. If there is no index, the text is one source."""
     path = folder / f"{role}.sources"
     if not path.exists():
         return SourceIndex(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))

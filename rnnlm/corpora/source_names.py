@@ -1,4 +1,4 @@
-"""The names of sources: the parts of a name, its absolute form, and the corpus name that is derived from it."""
+"""The names of sources, their absolute form, and the corpus names that are derived from them."""
 
 import re
 import unicodedata
@@ -49,7 +49,7 @@ def hub_name(source: str) -> HubName:
 
 
 def absolute_source(source: str) -> str:
-    """Return a path as an absolute path without symbolic links. Names and addresses are returned unchanged."""
+    """Return a path as an absolute path without symbolic links. Corpus names and addresses are returned unchanged."""
     if not source or source in CATALOGUE or is_url(source):
         return source
     if source.startswith(HUB_PREFIX):
@@ -106,7 +106,7 @@ def corpus_name(config: CorpusConfig) -> str:
 
 
 def name_of(stem: str) -> str:
-    """Return the stem as a name of at most 63 characters, which are a-z, 0-9 and dashes.
+    """Convert a stem to a name of at most 63 characters, which are a-z, 0-9 and dashes.
 
     Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem is
     appended.
@@ -120,11 +120,11 @@ def name_of(stem: str) -> str:
 
 
 def with_digest(name: str, distinct: str) -> str:
-    """Return the name, shortened if necessary, with eight digits of the digest of `distinct`."""
+    """Return the name, shortened if necessary, followed by eight digits of the digest of `distinct`."""
     return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
 
 
 def stem_of(name: str) -> str:
-    """Return the name without its suffix and without the suffix of a compression: "news" for news.tar.gz."""
+    """Return the name without its suffix and its compression suffix: "news" for news.tar.gz."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem

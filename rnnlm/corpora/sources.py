@@ -1,6 +1,6 @@
 """Sources of text.
 
-The class of each kind of source returns what identifies the text, and writes the text to a corpus.
+For each kind of source, a class returns a key that identifies the text, and writes the text to a corpus.
 """
 
 import os
@@ -54,7 +54,7 @@ def fallback_allowed(known: object) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Written:
-    """The result of writing a text: metadata about the text, its version, and the files that were left out."""
+    """The result of writing a text."""
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # The version of a remote text.
@@ -70,7 +70,7 @@ class Installed:
     left_out = ()  # The files that are not opened, with the reasons.
 
     def key(self) -> dict[str, Any]:
-        """Return everything besides the settings that the text depends on. The result contains no secrets."""
+        """Return everything that the text depends on, except the settings. The result contains no secrets."""
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 

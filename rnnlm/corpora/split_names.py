@@ -1,6 +1,6 @@
 """The names of files and archive members.
 
-A name may give the split and the format of the text, or rule out reading it.
+A name may determine the split and the format of the text, or that the file is not read.
 """
 
 import mimetypes
@@ -14,7 +14,8 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
-SHARD_NUMBER = re.compile(r"\d+|of")  # The words that number the files of a split, such as train-00000-of-00003.
+# The words that number the files of a split, such as those in train-00000-of-00003.
+SHARD_NUMBER = re.compile(r"\d+|of")
 SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
@@ -82,23 +83,24 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A split that a name may stand for.
+    """A split that a file name may stand for.
 
     The claim counts if another name of the same group stands for another split.
     """
 
     split: Split
-    group: tuple[str, ...]  # The folder and the rest of the name, which all files of a data set have in common.
-    alone: bool  # True if the name consists of the split alone, such as train.txt or train-00001.jsonl.
+    # The folder and the words of the name other than the split. All files of a data set have them in common.
+    group: tuple[str, ...]
+    alone: bool  # True if the name consists of a split and numbers only, such as train.txt or train-00001.jsonl.
 
 
 def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
-    """Return the split that each name stands for. It depends on the other names.
+    """Return the split that each name stands for, which also depends on the other names.
 
     The name news-train.txt stands for a split if there is a news-test.txt, and train/a.txt if there is a test/b.txt.
     The name train.txt needs no other name. A name that merely contains a word for a split, such as test-plan.txt,
-    stands for none. The name of a document, such as testing.md, never stands for a split. Without training text, names
-    stand for splits only if all of them do.
+    stands for none. The name of a document, such as testing.md, never stands for a split. If no name stands for
+    `train`, names stand for splits only if all of them do.
     """
     claims = {name: list(claims_of(name)) for name in names}
     splits_of = defaultdict(set)
@@ -106,7 +108,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
         splits_of[claim.group].add(claim.split)
 
     def told(counts: Callable[[Claim], bool]) -> dict[str, Split | None]:
-        """Return the split of each file name. If several rules match, the first one decides."""
+        """Return the split of each file name, which is that of the first claim for which `counts` is true, or None."""
         return {name: next((claim.split for claim in found if counts(claim)), None) for name, found in claims.items()}
 
     paired = told(lambda claim: {"train"} < splits_of[claim.group])
@@ -134,7 +136,7 @@ def claims_of(name: str) -> Iterator[Claim]:
 def split_named(name: str) -> Split | None:
     """Return the split in the name of a part of a data set, such as train_sft.
 
-    It is the first or last word, or the whole name.
+    The split is the first or last word, or the whole name.
     """
     found = splits_in(words_of(PurePosixPath(name.lower())))
     if len(found) > 1:
@@ -145,7 +147,7 @@ def split_named(name: str) -> Split | None:
 def words_of(path: PurePosixPath) -> list[str]:
     """Return the words of a file name without its suffix.
 
-    Words are separated by . _ or -. If the suffix is a split, as in ptb.train, it is a word.
+    Words are separated by . _ or -. If the suffix is a split, as in ptb.train, it is also a word.
     """
     return re.split(r"[._-]", path.name if path.suffix[1:] in SPLIT_OF_WORD else path.stem)
 
@@ -167,9 +169,9 @@ def reason_by_name(name: str, format: str = "auto") -> str | None:
     """Return why the name of a file or archive member rules out reading it, or None if it may be read.
 
     `name` is the path below the source. Hidden names begin with a dot; files that macOS adds to archives count as
-    hidden. Names that begin with _ are bookkeeping, as Spark writes them, unless the suffix is that of a text, a
-    document or a program, as in __init__.py. If the configuration sets the format, any suffix may be text except those
-    of images, videos, fonts and sounds.
+    hidden. Spark writes bookkeeping files whose names begin with _. A file such as __init__.py is not one, because its
+    suffix is that of a text, a document or a program. If the configuration sets the format, files with any suffix are
+    read, except images, videos, fonts and sounds.
     """
     *folders, last = PurePosixPath(name).parts
     suffix = suffix_of(last)

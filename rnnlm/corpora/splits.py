@@ -3,13 +3,13 @@
 A digest decides the split of a document, so that the split stays the same when the corpus grows.
 
 A document is a paragraph. If no blank line ends a paragraph for DOCUMENT_LINES lines, a document is a block of a few
-lines. It ends with a line that line_digests.ends_block() chooses, so that lines inserted elsewhere do not move it.
+lines. It ends with a line for which line_digests.ends_block() is true, so that lines inserted elsewhere do not move it.
 
 A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
 SOURCES_TO_SPLIT_BY sources is split by whole sources. A corpus with fewer than half of that, such as a few books, is
-split by documents. In between, a document is held out if either rule says so. Hence a model that was trained before the
-number of sources reached the limit can be compared with one that is trained afterwards, because both have held out some
-of the same documents.
+split by documents. In between, a document is held out if either rule holds it out. Hence a model that was trained
+before the number of sources reached the limit can be compared with a later model, because both have held out some of
+the same documents.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from rnnlm.storage.records import CorpusRecord, Split
 # The maximum number of lines of a document. A longer paragraph, or text without paragraphs, is divided into blocks.
 DOCUMENT_LINES = 50
 DOCUMENT_BYTES = 8_192  # The maximum size of a document in bytes, unless a single line is larger.
-SEARCHED_BYTES = 65_536  # The number of bytes that are searched for a blank line, after which a document starts.
-# The number of sources from which on whole sources are held out. With fewer sources, a split of 5 % of them would often
-# be empty.
+# The number of bytes in which a blank line is searched. A document starts after the blank line.
+SEARCHED_BYTES = 65_536
+# The number of sources from which whole sources are held out. With fewer sources, a split of 5 % would often be empty.
 SOURCES_TO_SPLIT_BY = 100
 NO_LETTER = re.compile(r"[\W\d_]+")
 NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
@@ -38,7 +38,7 @@ NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 @dataclass(frozen=True)
 class CorpusDocument:
-    """A paragraph or a block of one, with the blank lines after it. All documents together are the whole corpus."""
+    """A paragraph or a part of one, with the blank lines after it. All documents together are the whole corpus."""
 
     split: Split
     source_file: str  # The name of the file in the corpus folder.
@@ -73,8 +73,8 @@ def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
 def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
     """Yield the documents of a byte range.
 
-    Splits that the source provides are kept; the other splits are made by digest. Training documents that are not in
-    the sample are skipped.
+    Splits that the source provides are kept; digests determine the other splits. Training documents that are not in the
+    sample are skipped.
     """
     role = role_of(corpus, byte_range.source_file)
     sources = read_source_index(corpus.folder, role)
@@ -98,11 +98,11 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
 
 
 def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
-    """Return the digest of 8 bytes that decides the split of a document.
+    """Return the digest of 8 bytes that determines the split of a document.
 
     If there are few sources, this is the document's own digest. If there are many, it is the digest of the document's
     source. If the number of sources is between half of SOURCES_TO_SPLIT_BY and SOURCES_TO_SPLIT_BY, it is the smaller
-    of the two, because a small digest holds a document out.
+    of the two, because documents with small digests are held out.
     """
     if source_count >= SOURCES_TO_SPLIT_BY:
         return of_source
@@ -110,11 +110,10 @@ def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
 
 
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
-    """Return the split of a document by its key of 8 bytes.
+    """Return the split of a document, given its key of 8 bytes.
 
-    The key is read as a fraction of 1. If this fraction is below the proportion of `test`, the document belongs to the
-    test split. If it is below the sum of the proportions of `test` and `valid`, the document belongs to the validation
-    split.
+    The key is read as a fraction of 1. The document belongs to the test split if key < test, otherwise to the
+    validation split if key < test + valid, where `test` and `valid` are the proportions in `shares`.
     """
     fraction = int.from_bytes(key, "big") / 2**64
     test_share = shares.get("test", 0.0)
@@ -143,8 +142,8 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
 def document_start(path: Path, sources: SourceIndex, position: int) -> int | None:
     """Return the offset of a document at or soon after `position`, or None if none is found.
 
-    The offset is the beginning of a source, or a line of text that follows blank lines, before which there is another
-    line of text. At such a place a document starts wherever reading began.
+    A document starts at the beginning of a source. It also starts at a line of text after blank lines, if another line
+    of text precedes them. Such a start does not depend on where reading began.
     """
     text_seen = blank_after = False
     found: int | None = None
@@ -190,11 +189,12 @@ def paragraphs(
     """Yield the documents of a text. A document is a paragraph with the blank lines after it.
 
     A paragraph of more than document_lines lines or DOCUMENT_BYTES bytes is divided into blocks. Each block ends with a
-    line for which ends_block() is true, or at these limits. A document ends before each offset in `starts`, where a
-    source begins. A line of ASCII white space is blank. A paragraph does not depend on the text before it.
+    line for which ends_block() is true, or when it reaches one of these limits. A document ends before each offset in
+    `starts`, where a source begins. A line of ASCII white space is blank. A paragraph does not depend on the text
+    before it.
     """
     gathered: list[bytes] = []
-    # Whether the present paragraph is long, has text, and has blank lines after its text.
+    # True if the present paragraph is long, has text, and has blank lines after its text, respectively.
     is_long = text_seen = blank_after = False
     offset = size = 0
     borders = iter(starts)
@@ -245,7 +245,7 @@ def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
 def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
     """Yield the lines of a byte range of a corpus file one by one, with their line feeds.
 
-    The range must begin and end at the boundary of lines. If `byte_count` is None, it extends to the end of the file.
+    The range must begin and end at line boundaries. If `byte_count` is None, it extends to the end of the file.
     """
     left = byte_count
     with path.open("rb") as stream:
@@ -268,7 +268,7 @@ def letters_of(data: bytes) -> bytes:
 
     Unicode normalisation, lower case, replaced digits and changed white space do not change the result.
     """
-    if data.isascii():  # For ASCII, the result is the same as below, but computed a hundred times faster.
+    if data.isascii():  # For ASCII, this is the same result as below, but it is computed a hundred times faster.
         letters = data.lower().translate(None, NO_ASCII_LETTER)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())

@@ -1,4 +1,4 @@
-"""The cells of a table: their column, and their value as text."""
+"""The cells of a table: finding their column, and converting them to text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.text_encoding import Decoding, sound_text
 from rnnlm.errors import CorpusError
 
-Row = tuple[str, tuple[Any, ...]]  # The place of the row in messages, and the cells of the wanted columns.
+Row = tuple[str, tuple[Any, ...]]  # The location of the row for messages, and the cells of the wanted columns.
 
 
 class TableError(CorpusError):
@@ -29,7 +29,7 @@ class NoColumnError(TableError):
 
 
 class Spelled(str):
-    """A value that is not text, spelled as in the file. It may be a number of any size and precision."""
+    """A value that is not text, with the characters of the file. It may be a number of any size and precision."""
 
 
 def place_of(column: str, heads: list[str], label: str) -> int:
@@ -63,7 +63,7 @@ def kind_of_cell(cell: Any) -> str:
 
 
 def cell_text(cell: Any, where: str) -> str | None:
-    """Return a cell as text. Numbers and dates are as the file spells them; lists and objects are JSON.
+    """Return a cell as text. Numbers and dates keep the spelling of the file; lists and objects are converted to JSON.
 
     Raise TableError for other values.
     """

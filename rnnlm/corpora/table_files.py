@@ -18,11 +18,10 @@ from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding,
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256
-# The largest number of characters of a line, and of a file that is a single JSON value and is therefore read as a
-# whole.
+# The largest number of characters of a line, and of a file that is one JSON value. Both are read as a whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-# If some objects of a JSON lines file lack a column, the column must occur in one of this many first rows.
+# If some objects of a JSON lines file lack a column, one of the first SEARCHED_ROWS objects must have it.
 SEARCHED_ROWS = 1_024
 NO_VALUE = object()
 TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.
@@ -31,7 +30,7 @@ TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.
 )
 
 
-# Control characters in strings are accepted. Numbers are kept as spelled, because Python would lose digits of some
+# Control characters in strings are accepted. Numbers keep their spelling, because Python would lose digits of some
 # numbers and refuse others.
 parse_json = json.JSONDecoder(strict=False, parse_int=Spelled, parse_float=Spelled, parse_constant=Spelled).decode
 
@@ -61,7 +60,8 @@ def csv_rows(
                     f"{label}: row {number - 1} has {len(row)} cells, expected at least {last + 1} for column "
                     f"{heads[last]!r}; fix the row"
                 )
-            if kind == "tsv" and record.count("\n") > 1:  # In a tsv file, a row usually consists of a single line.
+            # In a tsv file, a row rarely has several lines, so a note is recorded.
+            if kind == "tsv" and record.count("\n") > 1:
                 place = f"line {number - record.count(chr(10))} begins a row of {record.count(chr(10))} lines"
                 decoding.note(label, f"{place}, by its quotes; corpus.quoting=none reads each line as a row", "rows")
             yield label, tuple(row[place] for place in places)
@@ -86,7 +86,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """Return the dialect of a csv or tsv file by its beginning. If another dialect was possible, a note is recorded."""
+    """Return the dialect of a csv or tsv file from its beginning. Record a note if another dialect was possible."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"
@@ -115,9 +115,9 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place and the object of each line.
+    """Yield the location and the object of each line.
 
-    If the whole file is one JSON value, yield this object, or the objects of this list.
+    If the whole file is one JSON object, yield this object. If it is a list, yield the objects of the list.
     """
     lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
     first = 0  # The number of the first line that is not blank, or 0 before it is found.
@@ -160,7 +160,7 @@ def json_value(lines: Iterator[str], label: str) -> Any:
 def without_long_lines(pieces: Iterator[str], label: str, what: str, advice: str) -> Iterator[str]:
     """Yield the same pieces.
 
-    Raise TableError as soon as a line is too long, before the whole line is held in memory.
+    Raise TableError as soon as a line exceeds the limit, before the whole line is in memory.
     """
     length = 0
     for piece in pieces:
@@ -192,7 +192,10 @@ def cell_of(row: dict[str, Any], column: str) -> Any:
 def parquet_rows(
     file: Path | IO[bytes], label: str, columns: list[str], decoding: Decoding, meter: Meter
 ) -> Iterator[Row]:
-    """Yield the cells of the given columns for each row as Python objects. A few hundred rows are read at a time."""
+    """Yield the cells of the given columns for each row as Python objects.
+
+    PARQUET_ROWS_AT_ONCE rows are read at a time.
+    """
     with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
@@ -260,10 +263,9 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
 
 
 def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
-    """Decode a cell as UTF-8, which Parquet demands.
+    """Decode a cell as UTF-8, which is the encoding of Parquet. Return None for None.
 
-    If this fails, the encoding is guessed, or bytes are replaced by U+FFFD, as corpus.undecodable says. None stays
-    None.
+    If this fails, corpus.undecodable determines whether the encoding is guessed or bytes are replaced by U+FFFD.
     """
     if cell is None:
         return None

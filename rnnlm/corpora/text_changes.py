@@ -1,4 +1,7 @@
-"""The changes of a text since its previous version, found by the list of files that is stored with each corpus."""
+"""The changes of a text since its previous version.
+
+Each corpus is stored with a list of its files, which is compared.
+"""
 
 import io
 import mmap
@@ -12,18 +15,18 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, Record
 
-PARTS = "parts.json"  # A list of Part, stored with the text, one for each file and archive member.
+PARTS = "parts.json"  # The name of the file with a list of Part, one for each file and archive member.
 COMPARED_BYTES = 1 << 20  # The number of bytes that are compared at once.
-# If more bytes than this remain between the common beginning and end of two files, lines are not compared.
+# Lines are not compared if more bytes than this remain between the common beginning and end of two files.
 LONGEST_COMPARISON = 1 << 25
 NEW_LINES_SHOWN = 5
 
 
 class Part(Record):
-    """The place of a file or archive member in the stored text of its role."""
+    """The location of a file or archive member in a stored text file."""
 
     label: str
-    role: str  # The file's role, which is "text" or the name of a split.
+    role: str  # The name of a split, or "text" for a text that was not split yet.
     begin: int  # The offset of the part in the text, in bytes.
     byte_count: int
     digest: str  # The first digits of the sha256 of the part's text.
@@ -57,9 +60,8 @@ class TextChanges(Record):
 def text_changes(corpus: CorpusRecord) -> TextChanges | None:
     """Compare a corpus with the previous text of its source.
 
-    Return None if there was no previous text or if it is not stored any more.
-
-    A file that has the same text under another name counts as unchanged.
+    Return None if there was no previous text or it is no longer stored. A file that has the same text under another
+    name counts as unchanged.
     """
     if not corpus.before:
         return None
@@ -92,7 +94,7 @@ def read_parts(folder: Path) -> list[Part] | None:
 
 
 def common_folder(labels: list[str]) -> str:
-    """Return the beginning that all labels have in common, up to a slash."""
+    """Return the beginning that all labels have in common, up to and including a slash."""
     begin, slash, _ = os.path.commonprefix(labels).rpartition("/")
     return begin + slash
 
@@ -112,7 +114,7 @@ def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | 
 
 
 def part_text(folder: Path, part: Part) -> memoryview:
-    """Return the bytes of a part. They are read from disk only when they are accessed."""
+    """Return the bytes of a part, which are mapped from the file and only read when they are accessed."""
     if part.byte_count == 0:
         return memoryview(b"")
     with inside(folder, f"{part.role}.txt").open("rb") as file:
@@ -121,11 +123,9 @@ def part_text(folder: Path, part: Part) -> memoryview:
 
 
 def new_lines(old: memoryview, new: memoryview) -> tuple[int | None, list[bytes]]:
-    """Return the number of lines of `new` that are not in `old`, and the first of them.
+    """Return the number of lines of `new` that are not in `old`, and the first of these lines.
 
-    Repeated lines count separately.
-
-    A line ends with a line feed and has fewer than COMPARED_BYTES bytes.
+    Repeated lines count separately. A line ends with a line feed and has fewer than COMPARED_BYTES bytes.
     """
     begin = common_beginning(old, new)
     begin = max(0, begin - COMPARED_BYTES) + bytes(new[max(0, begin - COMPARED_BYTES) : begin]).rfind(b"\n") + 1

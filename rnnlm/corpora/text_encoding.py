@@ -1,6 +1,6 @@
 """Decoding of files to text with line feeds as line ends.
 
-An error says where the bytes are not text in the expected encoding, and in which encoding they probably are.
+An error reports the location of the undecodable bytes and the probable encoding.
 """
 
 import codecs
@@ -20,7 +20,7 @@ WORDS_SHOWN = 3  # The number of words that are shown in a message about a guess
 MOSTLY = 0.3  # If a larger fraction of the characters is undecodable or NUL, the file is not text.
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
-# The mark of UTF-32 comes before that of UTF-16, because it begins with the same bytes.
+# The mark of UTF-32 is tested before that of UTF-16, because it begins with the same bytes.
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -73,7 +73,7 @@ def guess_encoding(data: bytes, expected: str) -> str | None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding of two or four bytes per character in which most of the text is ASCII, or None."""
+    """Return the encoding with two or four bytes per character in which most of the text is ASCII, or None."""
     for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
         text = data[: len(data) // 4 * 4].decode(name, "replace")
         if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
@@ -82,7 +82,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_told(data: bytes, encoding: str) -> str:
-    """Return a message about the guessed encoding, with three decoded words by which to recognise a wrong guess."""
+    """Return a message about the guessed encoding, with three decoded words that would reveal a wrong guess."""
     words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
     shown = ", ".join(list(words)[:WORDS_SHOWN])
     return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
@@ -110,13 +110,13 @@ def check_encoding(encoding: str) -> None:
 
 
 class Decoding(NamedTuple):
-    """The encoding of bytes, and what is done with bytes that cannot be decoded."""
+    """The encoding of bytes, and the treatment of bytes that cannot be decoded."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
     # A function that records a note; see ReadingReport.note.
     note: Callable[..., object] = lambda label, what, about="": None
-    # If true, only the first chunk decides whether a file is text. In the rest of the file, undecodable bytes are
+    # If true, only the first chunk determines whether a file is text. In the rest of the file, undecodable bytes are
     # replaced.
     to_the_end: bool = False
 
@@ -124,7 +124,8 @@ class Decoding(NamedTuple):
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
     """Yield the stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
-    Raise CorpusError, with the byte offset, if the bytes are not text, or if undecodable bytes are to be refused.
+    Raise CorpusError, with the byte offset, if the bytes are not text, or if corpus.undecodable refuses undecodable
+    bytes.
     """
     check_encoding(decoding.encoding)
     decoder: Decoder | None = None
@@ -157,7 +158,7 @@ def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple
 
 
 class Decoder:
-    """A decoder of a file, chunk by chunk. It treats undecodable bytes as corpus.undecodable says."""
+    """A decoder of a file, chunk by chunk, which treats undecodable bytes as corpus.undecodable specifies."""
 
     def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
         self.label, self.decoding, self.encoding = label, decoding, encoding
@@ -182,8 +183,8 @@ class Decoder:
     def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
         """Return the text of a chunk with an undecodable byte.
 
-        From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` has the bytes of an
-        incomplete character before the chunk.
+        From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` contains the bytes of
+        an incomplete character before the chunk.
         """
         # An error about a missing byte-order mark of UTF-16 has no attribute `start`.
         data, start = waiting + chunk, getattr(error, "start", 0)
@@ -200,7 +201,7 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        # A missing byte-order mark cannot be replaced, and a few encodings do not support the replacement of bytes.
+        # A missing byte-order mark cannot be replaced, and a few encodings do not support error handlers.
         except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end
@@ -212,7 +213,7 @@ class Decoder:
     def without_nul(self, text: str, chunk: bytes) -> str:
         """Replace each NUL by U+FFFD.
 
-        If there are many, the file is in another encoding or is not text, which is an error.
+        Raise EncodingError if there are many NULs, because the file then has another encoding or is not text.
         """
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
         is_text = self.offset > 0 and self.decoding.to_the_end
@@ -260,7 +261,7 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def sound_text(text: str, label: str, decoding: Decoding) -> str:
-    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if the configuration says so."""
+    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if corpus.undecodable refuses them."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")

@@ -1,6 +1,6 @@
 """Writers of the text of a corpus.
 
-The text of each role is written to a file, with its digest and an index of its sources.
+The text of each role, which is a split or "text", is written to a file, with its digest and an index of its sources.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ class CorpusWriter:
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
         """Append the text of a source to the role's file, with a line feed at the end.
 
-        If `rows` is true, each piece is a table row, which is a source of its own and ends with a line feed.
+        If `rows` is true, each piece is a table row that ends with a line feed. Each row is a separate source.
         """
         file = self.roles.setdefault(role, RoleFile(self.folder, role))
         breaker = LineBreaker()
@@ -82,7 +82,7 @@ class CorpusWriter:
                     last = data[-1:] or last
                     if rows:
                         file.end_source(index)
-            finally:  # The text written before an error is completed, because the inspection reads it, too.
+            finally:  # The file is completed after an error, too, because the inspection reads it.
                 if last != b"\n":
                     file.write(b"\n", text)
                 file.end_source(index)
@@ -103,7 +103,7 @@ class CorpusWriter:
 
     @property
     def files(self) -> dict[str, str]:
-        """Return the name of each role's file."""
+        """Return the name of the text file for each split or "text"."""
         return {role: file.path.name for role, file in self.roles.items()}
 
     @property
@@ -112,12 +112,12 @@ class CorpusWriter:
 
     @property
     def source_counts(self) -> dict[str, int]:
-        """Return the number of each role's files, archive members and table rows."""
+        """For each split or "text", return the number of files, archive members and table rows together."""
         return {role: file.source_count for role, file in sorted(self.roles.items())}
 
     @property
     def written(self) -> list[Path]:
-        """All written files. A role with a single source has no index file."""
+        """All written files. A text file with a single source has no index file."""
         indexes = [file.index_path for file in self.roles.values() if file.source_count > 1]
         return [file.path for file in self.roles.values()] + indexes
 
@@ -125,7 +125,8 @@ class CorpusWriter:
     def digest(self) -> str:
         """The sha256 of the text if there is a single source.
 
-        Otherwise the sha256 over the name of each role and the digests of its text and of its index.
+        Otherwise it is the sha256 of a list with the name, the text digest and the index digest of each split or
+        "text".
         """
         if self.source_counts.get("text") == 1:
             return self.digests["text"]

@@ -44,8 +44,8 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
 def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample | None:
     """Draw a sample, or return None if the corpus has at most `maximum_documents` training documents.
 
-    Only the sample's digests are in memory. Of several equal documents, either all or none are in the sample. Hence it
-    may be a little smaller than the maximum.
+    Only the digests of the sample are in memory. Of several equal documents, either all or none are in the sample.
+    Hence the sample may be a little smaller than the maximum.
     """
     documents = (document for document in corpus_documents(corpus) if document.split == "train")
     keys = ((int(document.sha256[:KEY_DIGITS], 16), len(document.data)) for document in documents)

@@ -17,7 +17,7 @@ def zen_versions() -> dict[str, str]:
 
 
 def write_zen(target: Path) -> dict[str, Any]:
-    """Write a folder with a file per split, and return metadata for the corpus record."""
+    """Write a folder with a file for each split, and return metadata for the corpus record."""
     target.mkdir()
     text = " ".join(zen().split())
     for split in ("train", "valid", "test"):

@@ -7,7 +7,8 @@ from rnnlm.config.model_config import ModelConfig
 def model_shape(model: ModelConfig, members: int = 0) -> str:
     """Return a text such as `Elman network, 1 × 256, tanh, mixed with 5-gram counts`, where 1 × 256 is layers × units.
 
-    `members` is the number of networks in an ensemble, whose first network is described by `model`, or 0.
+    `members` is the number of networks in an ensemble, or 0. The first network of an ensemble has the configuration
+    `model`.
     """
     counts = [f"mixed with {model.counts}-gram counts"] if model.counts else []
     if members:

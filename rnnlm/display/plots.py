@@ -1,4 +1,4 @@
-"""Figures in a common style. They are made without pyplot, so they have no global state and can be drawn in threads."""
+"""Figures in a common style. They are created without pyplot, whose global state would not allow drawing in threads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arr
 
 
 def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
-    """Set title and labels. In a row of panels, only the first one shows the label y."""
+    """Set title and labels. In a row of panels, only the first one has the label y."""
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     axes.set_xlabel(x)
     if axes.get_subplotspec().is_first_col():
@@ -32,7 +32,7 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
 
 
 def set_legend(figure: Any, axes: Any) -> None:
-    """Add a legend below all panels, where no curve crosses it, with the labels of one panel."""
+    """Add a legend with the labels of one panel. It is below all panels, where no curve crosses it."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 

@@ -1,4 +1,4 @@
-"""Progress of long tasks as a bar on a terminal or in a notebook, or as a log line every few seconds."""
+"""Progress of long tasks, as a bar on a terminal or in a notebook, or as a log line every few seconds."""
 
 import contextlib
 import logging
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
 # The format of a bar, which fits into 80 columns.
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"
-SHARE = "share_done"  # The attribute of a log record that contains the fraction of the work that is done.
+SHARE = "share_done"  # The attribute of a log record with the fraction of the work that is done.
 BYTES = "B"  # The unit of work that is shown in megabytes.
 
 
@@ -66,7 +66,7 @@ def in_notebook() -> bool:
 def notebook_bar() -> type[tqdm]:
     """Return the class of bars for notebooks: a widget if ipywidgets is installed, otherwise a line of text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm would otherwise recommend to install ipywidgets.
+        warnings.simplefilter("ignore")  # tqdm would print a recommendation to install ipywidgets.
         from tqdm.autonotebook import tqdm as bar
     return cast(type[tqdm], bar)
 
@@ -75,13 +75,13 @@ def notebook_bar() -> type[tqdm]:
 class Progress:
     """A context manager that shows progress.
 
-    Call `update` as work is done, and `facts` with text to show next to the amount of work.
+    Call `update` when a part of the work is done, and `facts` with text to show next to the amount of work.
     """
 
-    what: str  # The name of the work at the beginning of each line.
+    what: str  # The name of the work, with which each line begins.
     total: int | None  # The amount of work, or None if it is unknown.
     unit: str  # The unit of `total` and `done`, which is a word or BYTES.
-    every_seconds: float = LOG_EVERY_SECONDS  # The seconds from one log line to the next.
+    every_seconds: float = LOG_EVERY_SECONDS  # The seconds between two log lines.
     done: int = 0
 
     def __post_init__(self) -> None:

@@ -96,7 +96,7 @@ def markdown_cell(value: object) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a text as code in a line of Markdown, whatever it contains.
+    """Return any text as code in a line of Markdown.
 
     For instance, a file name may contain backticks and line breaks.
     """
@@ -108,7 +108,7 @@ def markdown_code(text: str) -> str:
 
 
 def ticks(text: str, at_least: int) -> str:
-    """Return a run of backticks that is longer than any in the text, so that the text cannot end the code."""
+    """Return a run of backticks that is longer than any in the text, so that no run in the text ends the code."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     return "`" * max(at_least, longest + 1)
 
@@ -121,7 +121,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_picture(title: str, picture: Path) -> str:
-    """Return a PNG embedded in Markdown, so that a page does not have to load anything."""
+    """Return a PNG embedded in Markdown, so that a page needs no other files."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
     return f"![{title}](data:image/png;base64,{data})"
 
@@ -138,9 +138,10 @@ def shorten(text: str, width: int = 72) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with escaped control characters, because untrusted text must not control the terminal.
+    """Return the text with escaped control characters, with which untrusted text could control the terminal.
 
-    Characters that join letters or emoji are kept, and so are direction marks, whose effect is limited to their word.
+    Characters that join letters or emoji are kept. Direction marks, whose effect is limited to their word, are also
+    kept.
     """
     return "".join(
         character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
@@ -148,14 +149,14 @@ def visible(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return the text escaped as by visible(), except for line breaks, tabs, and spaces of any width."""
+    """Return the text escaped as by visible(). Line breaks, tabs, and spaces of any width are kept."""
     return re.sub(
         r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
     )
 
 
 class TerminalFormatter(logging.Formatter):
-    """A formatter that escapes another formatter's output for terminals, as messages quote texts and file names."""
+    """A formatter that escapes another formatter's output for terminals, because messages may quote untrusted texts."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

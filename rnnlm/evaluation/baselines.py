@@ -1,6 +1,6 @@
 """Baselines for the perplexity of a split, and the size of its raw text.
 
-The baselines are computed in SQL for the tokens that a model predicts.
+SQL computes the baselines for the tokens that a model predicts.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from rnnlm.storage.sql_statements import statement
 
 @dataclass(frozen=True)
 class Baselines:
-    uniform_perplexity: float  # The perplexity equals the number of predictable tokens.
+    uniform_perplexity: float  # It equals the number of tokens that can be predicted.
     unigram_perplexity: float
 
 
@@ -25,7 +25,7 @@ class Baselines:
 class SplitFacts:
     byte_count: int  # The number of UTF-8 bytes of the raw split, including line ends.
     predicted_tokens: int
-    unknown_tokens: int  # The number of words that the vocabulary cannot spell.
+    unknown_tokens: int  # The number of predicted words that are not in the vocabulary.
     # The number of bits needed to restore the text from its tokens; see TextTokenizer.restoration_bits.
     restoration_bits: float
 
@@ -40,7 +40,7 @@ class SplitFacts:
 
 
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
-    """Return the perplexities of a whole split under the uniform and the unigram distribution."""
+    """Return the perplexities of the uniform and the unigram distribution on a whole split."""
     with connect(dataset) as connection:
         targets = connection.execute(statement("queries/count_targets"), {"split": split}).fetchnumpy()
     nll_nats = -np.average(unigram(dataset)[targets["token_id"]], weights=targets["count"])

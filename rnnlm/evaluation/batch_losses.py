@@ -1,7 +1,7 @@
-"""The loss of every predicted token in batches, under the full softmax of the network without an n-gram model.
+"""The loss of every predicted token in batches, under the full softmax of a network without an n-gram model.
 
-All losses of text are computed here. shared_prefix_scoring.py makes batches of rows, and document_losses.py makes rows
-of texts. The module is copied into every registered model.
+All losses of text are computed here. shared_prefix_scoring.py creates the batches from rows, and document_losses.py
+creates the rows from texts. The module is copied into every registered model.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from .full_softmax import LogNormalizer
 
 
 class ReadWindow(NamedTuple):
-    """A window of a batch of b rows that the model has read. It contains n tokens to predict."""
+    """A window of a batch that the model has read. The batch has b rows, and the window has n tokens to predict."""
 
     # (n,) int64: the index of each predicted token in the flattened batch, which is row * columns + column.
     cells: np.ndarray
@@ -66,9 +66,9 @@ def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[n
 
 
 def finite(nll_nats: np.ndarray) -> np.ndarray:
-    """Return the losses unchanged. Raise ModelError if a loss is not finite.
+    """Return the losses unchanged.
 
-    A loss that is not finite means that the network's values have overflowed.
+    Raise ModelError if a loss is not finite because values of the network have overflowed.
     """
     if not np.isfinite(nll_nats).all():
         raise ModelError(

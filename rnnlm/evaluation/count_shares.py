@@ -1,7 +1,7 @@
 """The n-gram model of a training text, and the weights of several models in their mixture.
 
 The weights are fitted on the validation lines for selection (sequences/validation_lines.py). Hence the mixture's score
-on the validation split is slightly too good; its score on the test split is not.
+on the validation split is slightly too good, but its score on the test split is not.
 """
 
 import tempfile
@@ -23,9 +23,9 @@ from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
-# The order of n-gram models that are not configured, but only compared with a network or mixed with one.
+# The order of an n-gram model that is compared or mixed with a network, if no order is configured.
 COMPARED_ORDER = 5
-# Contexts of one length get a weight of their own only if at least this number of validation tokens has such a context.
+# A context length gets a separate weight only if at least this many validation tokens have a context of this length.
 FEWEST_TOKENS = 1_000
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # The precision of a mixture's weight.
@@ -51,8 +51,8 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
     """Return the Kneser-Ney model of the training split, and the seconds that counting the n-grams took.
 
-    Counting needs 20 bytes per token, so only the last COUNTED_TOKENS tokens of a long text are counted. The last
-    tokens are chosen because they are the newest.
+    Counting needs 20 bytes per token, so only the last COUNTED_TOKENS tokens of a long text are counted, which are the
+    newest.
     """
     size, start = dataset.vocabulary_size, time.perf_counter()
     with (
@@ -64,7 +64,7 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """Return the first row of the training split that is counted, assuming rows of equal lengths."""
+    """Return the index of the first training row that is counted, assuming rows of equal lengths."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 
@@ -80,7 +80,7 @@ def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Sp
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
-    """Return the weights of the n-gram model with the lowest loss, one for each length of the known context, (order,).
+    """Return the weight of the n-gram model with the lowest loss for each length of the known context, (order,).
 
     If few tokens have a context of some length, this length gets the weight that is best for all tokens together. The
     weight of the network is always positive.
@@ -99,7 +99,7 @@ def mean_nll(log_probabilities: np.ndarray) -> float:
 
 
 def best_share(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the weight of the second model in p = (1 - w) p_first + w p_second with the lowest mean loss.
+    """Return the weight w in p = (1 - w) p_first + w p_second with the lowest mean loss.
 
     `first` and `second` are natural logarithms, (tokens,). The loss is convex in the weight, which is computed up to
     PRECISION. The weights 0 and 1 are tried, too, so that neither of the two models alone has a lower loss on these

@@ -1,4 +1,4 @@
-"""Scores of documents as columns, and settings on which they depend besides the model."""
+"""Scores of documents as columns, and two functions that make these scores comparable and fast."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from rnnlm.models.devices import has_native_bfloat16
 
 
 def tail_dtype(device: torch.device) -> torch.dtype:
-    """Return the precision of products with rare classes (see LogNormalizer).
+    """Return the precision of products with rare classes; see LogNormalizer.
 
     It is bfloat16 on a CPU that multiplies bfloat16 numbers in hardware, otherwise float32.
     """
@@ -17,7 +17,7 @@ def tail_dtype(device: torch.device) -> torch.dtype:
 
 
 def with_line_end(text: str) -> str:
-    """Return the text with a line feed at the end of every line, so that its loss does not depend on its line ends."""
+    """Return the text with a line feed at the end of every line. Its loss then does not depend on its line ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

@@ -1,9 +1,9 @@
 """The loss of each document under a model, for promotion, serving, bulk scoring and the evaluation harness.
 
-A document is cut in the same way as the model's training text. In `sentence` mode each line is a row (several rows if
-it is long), and the state before it is zero. In `stream` mode the whole document is one text. Every token is predicted
-exactly once, including the `<eos>` of each line. The end of a line always counts as one byte, even if the last line has
-no line feed, so that bits per byte do not depend on how the text was read.
+A document is split into rows in the same way as the model's training text. In `sentence` mode each line is a row
+(several rows if it is long), and the state before it is zero. In `stream` mode the whole document is one text. Every
+token is predicted exactly once, including the `<eos>` of each line. The end of a line always counts as one byte, even
+if the last line has no line feed, so that bits per byte do not depend on how the text was read.
 
 The module is copied into every registered model.
 """
@@ -35,7 +35,7 @@ from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
 
 
 class Cut(Protocol):
-    """The settings by which text is cut into rows. config.SequencesConfig is an example."""
+    """The settings by which text is split into rows. SequencesConfig implements this interface."""
 
     @property
     def mode(self) -> Literal["sentence", "stream"]: ...
@@ -46,7 +46,7 @@ class Cut(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLoss(Score):
-    """The score of one document, with its tokens. The arrays are empty if nothing is predicted."""
+    """The score of one document, with its tokens. The arrays are empty if the document has no token to predict."""
 
     token_ids: np.ndarray  # (tokens,) int32: the predicted tokens in the order of the text.
     nll_nats: np.ndarray  # (tokens,) float32: the loss of each token.
@@ -113,10 +113,10 @@ def document_losses(
         model: The model.
         tokenizer: The model's tokenizer.
         texts: The documents.
-        cut: The settings by which the documents are cut into rows.
+        cut: The settings by which the documents are split into rows.
         batch_size: The number of rows in a batch, which changes the results only by rounding.
         tail_dtype: The precision of products with rare classes; see LogNormalizer.
-        known_nll: The losses of all tokens in order, if they are known. The model then computes nothing.
+        known_nll: The losses of all tokens in order, if they are known. The model is then not evaluated.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_texts = list(chain.from_iterable(documents))

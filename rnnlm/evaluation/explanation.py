@@ -1,4 +1,4 @@
-"""Explanation of a text step by step, with tokens read and predicted, states, probabilities and losses."""
+"""Explanations of how a model reads a text, with the tokens, states, probabilities and losses of each step."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ class ExplanationStep:
     target_id: int
     start: int  # The position of the target in the text, in code points.
     end: int
-    starts_row: bool  # True if the state before this step is zero.
+    starts_row: bool  # True if this step is the first of a row. The state before it is zero.
     nll_nats: float  # The loss of the step, which is minus the natural logarithm of the target's probability.
     rank: int  # The rank of the target among all tokens. The most probable token has rank 1.
     alternatives: tuple[tuple[str, float], ...]  # The most probable tokens with their probabilities.
@@ -39,7 +39,7 @@ class ExplanationStep:
 
     @property
     def is_unknown(self) -> bool:
-        """True if the target is an unknown word, not the corpus's own literal for unknown words."""
+        """True if the target is an unknown word, and not a `<unk>` that stands in the corpus itself."""
         return self.spelling_bits >= 1
 
 
@@ -63,8 +63,8 @@ def explain(
 ) -> Explanation:
     """Return an explanation of the text, which the model reads token by token.
 
-    The text is cut into rows as by document_losses(). `alternatives` is the number of most probable tokens to list per
-    step. `check` is called before each step, and may raise an exception to stop.
+    The text is split into rows as by document_losses(). `alternatives` is the number of most probable tokens to list
+    per step. `check` is called before each step, and may raise an exception to stop the explanation.
     """
     text = LONE_SURROGATE.sub("\ufffd", text)
     (loss,) = document_losses(model, tokenizer, [text], cut)
@@ -79,8 +79,7 @@ def explain(
             if check is not None:
                 check()
             (start, end), nll_nats = next(places)
-            # A token that is not a text by itself, such as a part of a character, is shown by its spelling in the
-            # vocabulary.
+            # A token that adds no text, such as a part of a character, is shown by its spelling in the vocabulary.
             covered = text[start:end] if target_id != EOS else ""
             target_text = covered or spelling(tokenizer, target_id)
             shares, token_ids = logits.softmax(dim=0).topk(count)
@@ -112,7 +111,8 @@ def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tens
     """Yield the input id, the target id, the logits (V,) and the layers' outputs (1, layers, H) of each step of a row.
 
     `row` contains t + 1 ids for t steps. The model reads one token at a time, because the outputs of all layers are
-    needed. The output of an Elman layer is its state. In an ensemble the outputs are those of the first network.
+    needed. The output of an Elman layer is its state. If the model is an ensemble, the outputs are those of the first
+    network.
     """
     networks = model.networks
     states = [network.stack.initial_state(1) for network in networks]

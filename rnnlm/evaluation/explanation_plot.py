@@ -1,4 +1,4 @@
-"""A plot of the hidden states over a text, with the loss of each step below."""
+"""A plot of the hidden states over a text, with a plot of the loss of each step below."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -12,15 +12,16 @@ from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
 # The width of a step, and the smallest and the largest width of the plot, in inches.
 STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0
-MOST_LABELS = 100  # If there are more steps than this, only some are labelled, because the labels would overlap.
+# If there are more steps than this, only some of them are labelled, because the labels would overlap.
+MOST_LABELS = 100
 LONGEST_LABEL = 14  # The largest number of characters in a label.
 
 
 def draw_explanation(explanation: Explanation, picture: Path) -> None:
     """Write a PNG with a heat map of units and steps, the lowest layer at the bottom, and the loss in nats below.
 
-    The tokens that are read are shown above the heat map, those to predict below the losses. This makes the shift by
-    one visible.
+    The input tokens are shown above the heat map and the targets below the losses, so that the shift by one step is
+    visible.
     """
     steps = explanation.steps
     width = min(max(SMALLEST_INCHES, 1.6 + STEP_INCHES * len(steps)), LARGEST_INCHES)

@@ -32,20 +32,20 @@ Reported = TypeVar("Reported", bound=Record)
 
 @dataclass(frozen=True)
 class CorpusForModel:
-    """A model, and a corpus that was cut and tokenized in the same way as the model's own training text."""
+    """A model, and a corpus that was tokenized and split into rows in the same way as the model's own training text."""
 
     model: LanguageModel
     dataset: DatasetRecord
     split: Split  # The split to score.
-    reported_as: str  # The name by which the split is reported, or `all` for the whole text.
-    # The fraction of the split that occurs in the training text; see training_overlap.seen_share.
+    reported_as: str  # The name of the split in reports, or `all` for the whole text.
+    # The fraction of the split that also occurs in the model's training text; see training_overlap.seen_share.
     seen_share: float | None
     counted: bool  # True if the n-gram model inside the model was trained on this split.
     # Warnings that the split is copied from the training text or repeats itself, which makes the scores misleading.
     score_warnings: tuple[str, ...]
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record with the reported name of the split and the fraction of it that occurs in training."""
+        """Return the record with the values of `reported_as` and `seen_share`."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
@@ -55,9 +55,8 @@ def score_corpus(
     """Return the score of the model in `folder` on a corpus.
 
     `probabilities` is a file to which the probabilities of all tokens are written. If no split is given, the `test`
-    split is scored if the corpus has splits, or if the model was trained on this corpus, because a score on training
-    text says little. In all other cases the whole text is scored and reported as `all`. The unigram baseline uses the
-    training split of this corpus, or the whole text.
+    split is scored if the corpus has splits or the model was trained on this corpus. Otherwise, the whole text is
+    scored and reported as `all`. The unigram baseline uses the training split of this corpus, or the whole text.
     """
     opened = open_corpus(home, folder, config, split)
     if probabilities is not None:
@@ -68,9 +67,9 @@ def score_corpus(
 def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
 ) -> CorpusForModel:
-    """Return the corpus tokenized for the model, with the split that is scored.
+    """Return the corpus, tokenized for the model, and the split to score.
 
-    If `split` is None, it is chosen as in score_corpus().
+    If `split` is None, the split is chosen as in score_corpus().
     """
     origin = read_training_provenance(folder)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
@@ -78,7 +77,7 @@ def open_corpus(
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     scored: Split = split or "test"
     required = SPLITS if needs_all_splits else (scored,)
-    if whole:  # If nothing is held out, the split named train is the whole text.
+    if whole:  # If nothing is held out, the split `train` contains the whole text.
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
         scored, required = "train", ("train",)
     record = TokenizerRecord(

@@ -1,12 +1,12 @@
 """Fast and exact token losses under the full softmax, ln Z(context) - logit(target | context).
 
 Nearly all of the time is spent on ln Z, which needs a product with the whole vocabulary. The sum is computed over
-blocks of the vocabulary, because a block of logits fits into the CPU's cache and is never stored. This takes half the
-time of computing all logits at once.
+blocks of the vocabulary. A block of logits fits into the CPU's cache, so this takes half the time of computing all
+logits at once.
 
-Some CPUs multiply bfloat16 numbers twice as fast as float32 numbers. The error of a logit enters ln Z multiplied by the
-probability of its class. Hence products with frequent classes stay in float32, and products with the many rare classes,
-which contribute little to Z, may be computed in bfloat16 (`tail_dtype`).
+Some CPUs multiply bfloat16 numbers twice as fast as float32 numbers. The error of ln Z is the sum of p(class) times the
+error of the logit. Hence products with frequent classes stay in float32, and products with the many rare classes may be
+computed in bfloat16 (`tail_dtype`).
 
 The module is copied into every registered model.
 """
@@ -22,10 +22,10 @@ from ..models.language_model import LanguageModel
 
 BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # The numbers of rows and classes of a block of logits, which needs 2 MiB.
 EXACT_CLASSES = 2_048  # The number of most frequent classes, whose products are always float32.
-# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN keeps a program for each shape
-# of a matrix.
+# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN compiles a program for each
+# shape of a matrix.
 ROW_MULTIPLE = 64
-SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller, float32 has lost digits of the sum.
+SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller than this, float32 has lost digits of the sum.
 
 
 @torch.inference_mode()
@@ -64,7 +64,7 @@ class LogNormalizer:
         if hidden.device.type != "cpu":  # On a GPU it is faster to compute all logits at once.
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
-        # Sums that are outside of float32's range, or close to its limits.
+        # The sums that are outside the range of float32 or close to its limits.
         out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))
         log_z = sums.log()
         if out_of_range.any():
@@ -72,7 +72,7 @@ class LogNormalizer:
         return log_z
 
     def of_all_logits(self, hidden: Tensor, rows: int) -> Tensor:
-        """Return the result of __call__(), computed from all logits of `rows` contexts at a time, (n,)."""
+        """Return ln Z of each row, (n,), computed from all logits of `rows` contexts at a time."""
         parts = [self.model.logits(part).float().logsumexp(dim=1) for part in hidden.split(rows)]
         return torch.cat([hidden.new_zeros(0), *parts])
 
@@ -83,10 +83,10 @@ class LogNormalizer:
         `hidden` has shape (n, H) and `target_ids` has shape (n,).
         """
         nll = self(hidden) - target_logits(self.model, hidden, target_ids)
-        return nll.clamp_(min=0.0)  # A negative loss can only be due to rounding.
+        return nll.clamp_(min=0.0)  # Only rounding can make a loss negative.
 
     def sums(self, hidden: Tensor) -> Tensor:
-        """Return the sum of exp(logit) of each row, (n,). It is inf or nan beyond float32's range.
+        """Return the sum of exp(logit) of each row, (n,). A sum beyond the range of float32 is inf or nan.
 
         `hidden` must have at most BLOCK_ROWS rows.
         """

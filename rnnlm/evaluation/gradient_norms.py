@@ -1,4 +1,4 @@
-"""Norms of gradients through time, which show how far back the loss of a token depends on a model's states.
+"""Norms of gradients through time, which show how much the loss of a token depends on earlier states of a model.
 
 Backpropagation through time multiplies the gradient by one Jacobian for each step back. The product shrinks or grows
 about geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 2013), so that gradients vanish or
@@ -13,7 +13,7 @@ from rnnlm.models.block import Block
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 
-# Kinds of layers whose state consists of keys, values, scaled memories or pending sums. The norms of such states are
+# Kinds of layers whose state consists of keys, values, scaled memories or pending sums. The norms of these states are
 # not comparable, so the gradients of the layers' inputs are measured instead.
 READ_BY_INPUT = (Block, FeedForwardCell)
 
@@ -22,9 +22,9 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     """Return the norms of the loss's gradients by layer and distance, (L, t).
 
     `token_ids` has shape (b, t) and type int64. `target_ids`, (b,), is the token after each row. Entry (l, k) is the
-    mean over the rows of ‖∂ loss / ∂ h‖₂. Here loss is -log p(target) in nats after the last token of the row, and h is
-    the state of layer l, k steps before the last token. For the kinds in READ_BY_INPUT, h is the input of the layer
-    instead. The norm is 0 where the loss does not depend on h. Rows begin with a zero state.
+    mean over the rows of ‖∂ loss / ∂ h‖₂. Here loss = -ln p(target) after the last token of the row, and h is the state
+    of layer l, k steps before the last token. For the kinds in READ_BY_INPUT, h is the input of the layer instead. The
+    norm is 0 where the loss does not depend on h. Rows begin with a zero state.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
@@ -37,7 +37,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
             probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
-    # The loss of a row depends only on the row's own states, so the gradient of the sum contains the gradient of each
+    # The loss of a row depends only on the row's own states, so the gradient of the summed loss is the gradient of each
     # row.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"

@@ -1,4 +1,4 @@
-"""Further measurements of a trained model after its evaluation, such as pages and plots, which extensions add."""
+"""Measurements of a trained model after its evaluation, such as pages and plots, which extensions add."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """A further measurement of a trained model.
+    """A measurement of a trained model by an extension.
 
-    Its result is kept in the run's folder. `measure` reuses this result unless its last argument is true.
+    Its result is kept in the run's folder and reused by later calls of `measure`, unless the last argument is true.
     """
 
     name: str
-    # A function that measures the model. If its last argument is true, it measures again.
+    # A function that measures the model. If its last argument is true, a stored result is not used.
     measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]
     is_wanted: Callable[[PipelineConfig, RunRecord], bool] = always
 

@@ -30,9 +30,9 @@ class SummedLosses:
     """The losses in nats of the model and of its parts, summed over a split."""
 
     model: float
-    # The loss of the network. It is None if the model is a network without an n-gram model.
+    # The loss of the network, or None if the model is a network without an n-gram model.
     network: float | None = None
-    counts: float | None = None  # The loss of the n-gram model. It is None if there is no n-gram model.
+    counts: float | None = None  # The loss of the n-gram model, or None if there is no n-gram model.
 
 
 @stage("evaluation")
@@ -47,7 +47,7 @@ def evaluate_run(
 
     def build() -> dict[str, object]:
         mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
-        if mixture is None:  # The network is used without an n-gram model. Train one with which it is only compared.
+        if mixture is None:  # The model has no n-gram model. Train one for comparison.
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores: dict[str, object] = {}
@@ -72,9 +72,9 @@ def evaluate_run(
 def score_split(
     model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64, *, counted: bool = False
 ) -> SplitScore:
-    """Return the scores of a whole split for the model, its parts and the baselines.
+    """Return the scores of the model, its parts and the baselines on a whole split.
 
-    `counted` says that the n-gram model was trained on this split. Then only the network is scored, if there is one.
+    If `counted` is true, the n-gram model was trained on this split, so only the network is scored if there is one.
     """
     source, mixture = StoredSplit(dataset, split), model.mixture
     if counted and mixture is not None and not mixture.is_alone:

@@ -1,6 +1,6 @@
 """The scores of a model and its baselines as rows of tables.
 
-A heading contains the split and the measure, such as `test perplexity`, unless the row contains the split.
+A heading contains the split and the measure, such as `test perplexity`, unless the row has a cell for the split.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def score_table(score: SplitScore) -> TableRows:
 
 
 def model_rows(score: SplitScore, of: str = "") -> TableRows:
-    """Return rows for the network, the n-gram model and their mixture, as far as they exist, with the baselines.
+    """Return a row for each of the network, the n-gram model and their mixture that exists, with the baselines.
 
     `of` is the beginning of the headings.
     """

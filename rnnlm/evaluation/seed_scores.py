@@ -1,4 +1,4 @@
-"""The mean of the scores of several runs that differ only in their seed, its confidence interval, and the deviation."""
+"""The mean score of several runs that differ only in their seed, its confidence interval and the standard deviation."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,7 +13,10 @@ MEAN_CONFIDENCE = 0.95
 
 
 def mean_margin(values: Sequence[float]) -> float | None:
-    """Return half of the width of the 95 % interval of the mean, by Student's t (1908), or None for a single value."""
+    """Return half of the width of the 95 % interval of the mean, by Student's t (1908).
+
+    Return None for a single value.
+    """
     if len(values) < 2:
         return None
     quantile = float(t.ppf((1 + MEAN_CONFIDENCE) / 2, len(values) - 1))

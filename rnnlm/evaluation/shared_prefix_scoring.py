@@ -1,4 +1,4 @@
-"""Exact losses of many rows that share prefixes, in which the softmax of each distinct context is computed only once.
+"""Exact losses of many rows that share prefixes. The softmax of each distinct context is computed only once.
 
 The normalizer of the softmax depends only on the context (full_softmax.py), so it is computed once for all rows with a
 common prefix. All rows begin with `<bos>`, many begin with the same words, and some are equal. Scoring is therefore
@@ -17,7 +17,7 @@ from ..sequences.segmentation import TokenRows, ends
 from .batch_losses import finite, read_windows
 from .full_softmax import LogNormalizer, target_logits
 
-MAX_SHARED_PREFIX = 64  # The largest number of tokens in the common prefixes that are searched for.
+MAX_SHARED_PREFIX = 64  # Common prefixes are searched for up to this number of tokens.
 
 
 def nll_of_rows_sharing_prefixes(
@@ -41,14 +41,14 @@ def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_
         logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
         distinct = is_first[places]
         log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
-    return np.maximum(log_z[first] - logit, 0.0)  # A negative loss can only be due to rounding.
+    return np.maximum(log_z[first] - logit, 0.0)  # Only rounding can make a loss negative.
 
 
 def first_with_same_context(rows: TokenRows) -> np.ndarray:
-    """Return the index of the first predicted token with the same context, for each predicted token, int64."""
+    """Return, for each predicted token, the index of the first predicted token with the same context, int64."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
-    prefix = np.zeros(len(rows), np.int64)  # The number of each row's current prefix.
+    prefix = np.zeros(len(rows), np.int64)  # The number that identifies the current prefix of each row.
     shared = np.flatnonzero(rows.predicted)  # The rows whose prefix may equal that of another row.
     for depth in range(MAX_SHARED_PREFIX):
         if not len(shared):

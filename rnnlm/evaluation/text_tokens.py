@@ -1,4 +1,4 @@
-"""The rows in which document_losses() reads a text, and the position in the text of each scored token."""
+"""The rows that document_losses() reads for a text, and the position in the text of each scored token."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,12 +19,12 @@ def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[t
         last = first + len(line)
         if spans or cut.mode == "stream":
             yield from spans
-            yield last, min(last + 1, len(text))  # The range is empty if the last line does not end with a line feed.
+            yield last, min(last + 1, len(text))  # The range is empty if the text does not end with a line feed.
         first = last + 1
 
 
 def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
-    """Yield the rows that document_losses() reads, (tokens,) int64 each. The first token of a row is only context."""
+    """Yield the rows that document_losses() reads, (tokens,) int64 each. The first token of a row is not scored."""
     lines = encoded_lines(tokenizer, text.removesuffix("\n").split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)], np.int64), cut)
     for first, last in pairwise(rows.offsets):
@@ -32,5 +32,5 @@ def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch
 
 
 def spelling(tokenizer: TextTokenizer, token_id: int) -> str:
-    """Return the text with which a single token is shown. Special tokens are shown by their names."""
+    """Return the text that represents a token in the output. Special tokens are represented by their names."""
     return SPECIAL_TOKENS[token_id] if token_id < len(SPECIAL_TOKENS) else tokenizer.decode([token_id])

@@ -22,7 +22,7 @@ from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
-# Each predicted token has these fields: the stored row that contains it, the token before it, the token, and its loss.
+# The fields of each predicted token: the stored row that contains it, the token before it, the token, and its loss.
 TOKEN_LOSS = np.dtype(
     [("sequence_id", np.int64), ("previous_token_id", np.int32), ("token_id", np.int32), ("nll_nats", np.float32)]
 )
@@ -31,7 +31,8 @@ TOKEN_LOSS = np.dtype(
 def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the tokens of a split with their losses, in arrays of type TOKEN_LOSS, (tokens,).
 
-    Memory does not grow with the split. `nll_nats`, (predicted tokens,), is the result of nll_of_split or stored_nll.
+    Memory does not grow with the split. `nll_nats`, (predicted tokens,), is the result of nll_of_split() or
+    stored_nll().
     """
     first, done = 0, 0
     for rows in chunks(source):
@@ -97,7 +98,7 @@ def network_nll_of_split(
 ) -> Iterator[np.ndarray]:
     """Yield the losses of the network without the n-gram model, or zeros if the model has no network.
 
-    `batch_size` and padding change the results only by rounding. A stream is read in a single lane, and the state is
+    `batch_size` and padding change the results only by rounding. A stream is read as one sequence, and the state is
     carried from the beginning to the end. `what` is the name of the task in progress lines.
     """
     if model.mixture is not None and model.mixture.is_alone:
@@ -137,7 +138,7 @@ def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tu
 def with_contexts(
     parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield, for the same tokens, their losses, contexts and ids; see contexts_of_split().
+    """Yield the losses, the contexts and the ids of the same tokens; see contexts_of_split().
 
     `parts` contains arrays of losses of any length, in the order of the text.
     """

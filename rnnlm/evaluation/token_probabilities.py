@@ -1,4 +1,4 @@
-"""Export of the probability of every token of a split, which users can mix with those of other models."""
+"""Export of the probability of every token of a split, for mixtures with other models."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# The columns of the exported table, which has one row per predicted token, in the order of the text.
+# The columns of the exported table. Its rows are the predicted tokens in the order of the text.
 PROBABILITIES_SCHEMA = pa.schema([("token_id", pa.int32()), ("token", pa.string()), ("probability", pa.float64())])
 
 

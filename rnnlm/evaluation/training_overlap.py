@@ -2,7 +2,7 @@
 
 Two lines are the same if their letters are the same. Hence lines that differ in digits, punctuation or white space are
 copies, too. Lines are compared instead of documents, because an additional line at the beginning of a text changes the
-borders of all its documents. Moreover, most lines of nearly identical documents are the same.
+borders of its documents. Nearly identical documents have most of their lines in common.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import stage_key
 
-# Smaller fractions are not reported, because any two texts have some short lines in common, such as greetings.
+# Smaller fractions are not reported. Any two texts have some short lines in common, such as greetings.
 NOTICEABLE_SHARE = 0.1
 # A text is reported as mostly copied above this fraction. In source code, up to a third of the bytes are repeated
 # lines.
@@ -66,20 +66,20 @@ def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShare
 
 
 def seen_sentence(text: str) -> str:
-    """Return a sentence about text that also occurs in training, with a placeholder for its fraction.
+    """Return a warning about text that also occurs in training, with a placeholder for the fraction that occurs there.
 
-    `text` is the beginning of the sentence, for instance `test text`.
+    `text` is the name of the text, for instance `test text`.
     """
     return f"{{share}} of the {text} also occurs in the training text, line by line"
 
 
 def repeated_sentence(text: str) -> str:
-    """Return a sentence about text that repeats itself, with a placeholder for its fraction."""
+    """Return a warning about repeated text, with a placeholder for the fraction of the text that is repeated."""
     return f"{{share}} of the {text} repeats its own earlier lines"
 
 
 def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, split: Split) -> float | None:
-    """Return the fraction of the split's bytes in lines of a model's training split.
+    """Return the fraction of the split's bytes in lines that occur in a model's training split.
 
     Return None if the training text is not in this rnnlm home.
     """
@@ -106,9 +106,9 @@ def share_of_bytes(sizes: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) -> np.ndarray:
-    """Return those of the wanted keys that belong to a line of the training split. Keys are those of line_keys().
+    """Return the wanted keys that belong to a line of the training split. Keys are those of line_keys().
 
-    Memory depends only on the wanted keys.
+    The memory depends only on the number of wanted keys.
     """
     known = np.unique(np.concatenate([np.zeros(0, np.uint64), *wanted]))
     found = np.zeros(len(known), bool)
@@ -118,7 +118,7 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return a digest of the letters, uint64, and the number of bytes, int64, of each line that is not blank.
+    """Return, for each line that is not blank, a digest of its letters, uint64, and its number of bytes, int64.
 
     Both arrays have shape (lines,).
     """

@@ -1,4 +1,4 @@
-"""Variants of a model that do more than predict. For instance, they learn from the text that they have just scored.
+"""Variants of a model that are evaluated with a cache or test-time adaptation.
 
 Extensions add variants. Each variant is a Section, whose fields become options of `rnnlm evaluate`.
 """
@@ -23,7 +23,7 @@ class VariantTable(Protocol):
 
 
 class ModelVariants(Protocol):
-    """Variants of a model that are selected by a user's options."""
+    """Variants of a model, which a user selects by options."""
 
     def is_wanted(self) -> bool:
         """Return True if a variant is selected. Raise ConfigError if the options contradict each other."""

@@ -20,10 +20,10 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-DRAWS = 4  # The number of attempts to draw a text that is not empty.
-OPENINGS = 3  # If no prompts are configured, the first words of this number of validation sequences are the prompts.
+DRAWS = 4  # The largest number of attempts to draw a text that is not empty.
+OPENINGS = 3  # The number of prompts if none are configured. Each consists of the first words of a validation sequence.
 PROMPT_WORDS = 2  # The number of whole words in each of these prompts, whatever the tokens are.
-# The number of tokens that are read of each sequence. They contain enough characters for the words.
+# The number of tokens that are read from each sequence, which is enough for the words.
 OPENING_TOKENS = 40
 
 
@@ -44,7 +44,10 @@ def generate_samples(
 
 
 def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
-    """Return the configured prompts, or else the empty prompt and the first words of some validation sequences."""
+    """Return the configured prompts.
+
+    If there are none, return the empty prompt and the first words of validation sequences.
+    """
     if config.prompts is not None:
         return config.prompts
     openings = [tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS, OPENING_TOKENS)]
@@ -91,7 +94,10 @@ def continue_prompts(
 def draw(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
-    """Draw a sample for each prompt. The first sample has the seed `seed`, further samples have the following seeds."""
+    """Draw a sample for each prompt.
+
+    The first sample has the seed `seed`, and further samples have the following seeds.
+    """
     given = Sampling(**config.model_dump(include={field.name for field in fields(Sampling)}))
     sampling = text_sampling(given, tokenizer.unk_id, unknown=config.unknown)
     samplings = [replace(sampling, seed=(seed + index) % 2**63) for index in range(len(prompts))]

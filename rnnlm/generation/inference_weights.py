@@ -1,4 +1,4 @@
-"""Token-by-token steps of a language model for many texts at once.
+"""Single steps of a language model for many texts at once.
 
 The module is copied into every bundle, so it imports only torch.
 """
@@ -18,8 +18,9 @@ class InferenceWeights:
     """A copy of a model's head and of its Elman layers, arranged for fast single steps.
 
     The copy is valid as long as the weights do not change. The head is stored transposed, because its product with a
-    single row is then several times as fast. The input product of the lowest Elman layer is a table indexed by token.
-    Creating the copy takes as long as generating about 100 tokens, so it should be created once for many texts.
+    single row is then several times as fast. The products of the lowest Elman layer with its inputs are stored in a
+    table with one row for each token. Creating the copy takes as long as generating about 100 tokens, so it should be
+    created once for many texts.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -27,14 +28,14 @@ class InferenceWeights:
         if len(model.networks) > 1:
             self.members = [InferenceWeights(network) for network in model.networks]
             return
-        # isinstance would be wrong, because a subclass of ElmanCell may compute something else.
+        # isinstance is not used, because a subclass of ElmanCell may compute another function.
         self.cells = [cell for cell in model.stack.cells if type(cell) is ElmanCell]
         if self.cells:
             self.matrices = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in self.cells]
             W, _, b = self.matrices[0]
             # The product x W + b for every token, (V, H).
             self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)
-            # The variant of the function that works in place.
+            # The in-place variant of the nonlinearity.
             self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")
         # A list with one matrix (H, E), or an empty list.
         self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]
@@ -69,7 +70,7 @@ class StackStepper:
         self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
 
     def keep_state(self, state: Tensor) -> None:
-        """Use `state`, (rows and padding, L, S), as the state before the next step."""
+        """Set the state before the next step to `state`, (rows and padding, L, S)."""
         self.state = state
 
     def current(self) -> Tensor:
@@ -87,7 +88,7 @@ class StackStepper:
     def step(self, token_ids: list[int]) -> Tensor:
         weights = self.weights
         ids = torch.tensor(token_ids + self.padding_ids, device=weights.device)
-        # The stack calls `step` of the cells and not `sequence`, because torch's LSTM kernel prepares its weights at
+        # The stack calls `step` of the cells. torch's LSTM kernel, which `sequence` uses, would prepare its weights at
         # each call.
         top, _, self.state = weights.model.stack.step(weights.model.embedding(ids), self.state)
         hidden = weights.model.readout(top)
@@ -98,7 +99,7 @@ class StackStepper:
 
 
 class ElmanStepper(StackStepper):
-    """A faster stepper for Elman layers. Each step overwrites the buffers of the step before the previous one."""
+    """A faster stepper for Elman layers. It has two sets of buffers, which the steps overwrite in turn."""
 
     def keep_state(self, state: Tensor) -> None:
         # The state of each of the L layers, (rows, H).
@@ -111,7 +112,7 @@ class ElmanStepper(StackStepper):
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        # At first the token ids, then the output of each layer.
+        # The token ids, then the output of each layer.
         below = torch.tensor(token_ids + self.padding_ids, device=weights.device)
         for layer, (W, U, b) in enumerate(weights.matrices):
             new = self.next[layer]
@@ -128,7 +129,7 @@ class ElmanStepper(StackStepper):
 
 
 class EnsembleStepper:
-    """A sampling.Stepper for an ensemble, which calls the steppers of the members."""
+    """A sampling.Stepper for an ensemble. It calls the steppers of the members."""
 
     def __init__(self, ensemble: LanguageModel, members: list[Stepper]) -> None:
         self.ensemble, self.members = ensemble, members

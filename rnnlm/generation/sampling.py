@@ -30,9 +30,9 @@ class Sampling:
 
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
-    """Return the settings for a text that people read.
+    """Return the settings for a text that is shown to users.
 
-    It has at least one token, and no `<unk>` unless `unknown` is true.
+    The text has at least one token, and no `<unk>` unless `unknown` is true.
     """
     minimum = max(1, sampling.minimum_tokens)
     return replace(sampling, minimum_tokens=minimum, excluded_id=None if unknown else unk_id)
@@ -75,7 +75,7 @@ class Continuation:
     generator: torch.Generator
     unread: list[int] = field(default_factory=list)  # The rest of the prompt.
     on_token: "OnToken | None" = None
-    # The state after the part of the prompt that was read. It is used until the row joins the stepper.
+    # The state after the part of the prompt that was read. After that, the stepper holds the state.
     state: Any = None
     ids: list[int] = field(default_factory=list)  # The new tokens, including `<eos>` if it was sampled.
     done: bool = False  # True if no more tokens follow. The function on_token may set it.
@@ -89,15 +89,15 @@ OnToken = Callable[[Continuation, Tensor], None]
 def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> list[int]:
     """Draw the next token id of each row with the distribution of torch.multinomial. The logits have shape (rows, V).
 
-    Sampling happens on the CPU, so that apart from rounding a seed gives the same text on a GPU.
+    Sampling happens on the CPU, so that a seed gives the same text on a GPU, apart from rounding.
     """
     logits = without_excluded(logits, continuations, eos_id)
     sampled = [row for row, continuation in enumerate(continuations) if continuation.sampling.temperature > 0]
     if not sampled:
         return argmax_ids(logits)
     rows = logits[sampled].float().cpu()
-    # If e is exponentially distributed, argmax(p / e) is token i with the probability p_i. This is the Gumbel trick
-    # without logarithms.
+    # If e_i are exponentially distributed, argmax(p_i / e_i) is token i with the probability p_i. This is the Gumbel
+    # trick without logarithms.
     noise = torch.empty_like(rows)
     for row, row_noise, index in zip(rows, noise, sampled, strict=True):
         sampling = continuations[index].sampling
@@ -133,8 +133,7 @@ def argmax_ids(logits: Tensor) -> list[int]:
 
     The logits have shape (rows, V).
     """
-    # NumPy is faster where it can be used, because it compares eight numbers at a time. torch's argmax compares them
-    # one by one.
+    # NumPy compares eight numbers at a time. torch's argmax compares them one by one.
     if logits.is_cpu and logits.dtype == torch.float32:
         values = logits.numpy()
         found = values.argmax(axis=-1)
@@ -160,21 +159,21 @@ def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
         probabilities = logits.softmax(dim=-1)
         ordered = np.sort(probabilities.numpy())[::-1]  # torch's sort takes five times as long as NumPy's.
         # A token is kept if the more probable tokens sum to less than top_p. The most probable token is always kept,
-        # because top_p may be rounded to 0 in float32. As in top-k, all tokens with equal probabilities are kept.
+        # because top_p may be rounded to 0 in float32. As with top-k, all tokens with equal probabilities are kept.
         count = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < sampling.top_p)))
         logits = logits.masked_fill(probabilities < float(ordered[count - 1]), float("-inf"))
     return logits
 
 
 class Continuations:
-    """Prompts that are continued together. Prompts may be added at any time, and each one ends independently.
+    """Prompts that are continued together. Prompts may be added at any time, and each text ends independently.
 
-    The methods must be called in torch.inference_mode(). Enter this mode once around the loop, because entering takes
-    as long as one layer of a step.
+    The methods must be called in torch.inference_mode(). Callers should enter this mode once around the loop, because
+    entering it takes as long as one layer of a step.
 
     Every matrix product is padded to a multiple of `rows_in_products` rows. Products of different sizes sum in
-    different orders, and a difference in the last bit can change a sample. With rows_in_products=8 on a CPU, a text is
-    bit-identical alone and in any batch. With rows_in_products=1, generating a single text is fastest.
+    different orders, and a difference in the last bit can change a sample. With rows_in_products=8 on a CPU, a text has
+    the same bits alone and in any batch. With rows_in_products=1, generating a single text is fastest.
     """
 
     def __init__(self, model: SteppableModel, eos_id: int, rows_in_products: int = 1) -> None:
@@ -217,7 +216,7 @@ class Continuations:
         self.remove_done()
 
     def remove_done(self) -> None:
-        """Remove the rows of continuations that are done. Call this method after setting `done` between two steps."""
+        """Remove the rows of continuations that are done. Call this method if `done` was set between two steps."""
         left = [row for row, continuation in enumerate(self.running) if not continuation.done]
         if len(left) < len(self.running):
             self.stepper.keep(left)

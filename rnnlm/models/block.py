@@ -1,4 +1,4 @@
-"""The common parts of layers with residual connections. The module imports only torch, because bundles contain it."""
+"""The base class of layers with residual connections. The module imports only torch, because bundles contain it."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from .cell import Cell, InitialWeights, product
 
 
 class Block(Cell):
-    """A layer in two parts, y = x + mix(norm(x)) and output = y + feed_forward(norm(y)).
+    """A layer that computes y = x + mix(norm(x)) and returns y + feed_forward(norm(y)).
 
     Only `mix` reads other time steps; subclasses define it. The inputs of both parts are RMS-normalized (Zhang and
     Sennrich 2019), and the feed-forward layer is gated (Shazeer 2020):
@@ -28,7 +28,10 @@ class Block(Cell):
         self.down = Linear(inner, hidden_size)
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw all matrices, and divide those that add to the residual by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+        """Draw all matrices.
+
+        Divide those whose products are added to the residual by √(2 L), as GPT-2 (Radford et al. 2019).
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 weights.fill(module.weight, module.in_features)
@@ -61,6 +64,6 @@ class Linear(nn.Linear):
 def feed_forward_size(hidden_size: int) -> int:
     """Return 8/3 of hidden_size, rounded up to a multiple of 8.
 
-    The three matrices of a gated layer then have as many weights as two matrices with 4 · hidden_size units.
+    With this size, the three matrices of a gated layer have as many weights as two matrices with 4 · hidden_size units.
     """
     return -(-hidden_size // 3) * 8

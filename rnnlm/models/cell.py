@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """The way in which a layer's weights are drawn; see `model.initialization` and `model.recurrent_initialization`."""
+    """The methods by which a layer draws its weights (`model.initialization`, `model.recurrent_initialization`)."""
 
     matrices: str  # The method "xavier" (Glorot and Bengio 2010) or "he" (He et al. 2015).
     recurrent: str
@@ -27,7 +27,9 @@ class InitialWeights:
 
 
 class Cell(nn.Module):
-    """One layer of a model. `step` defines the layer; `sequence` computes the same for all time steps, but faster.
+    """One layer of a model.
+
+    `step` defines the layer; `sequence` computes all time steps, with the same results but faster.
 
     The state is a row of S numbers for each text in the batch. The meaning of these numbers depends on the kind of
     layer. At the beginning of a text they are 0.
@@ -106,7 +108,7 @@ def kernel_weights(*weights: Tensor) -> list[Tensor]:
 
     cuDNN expects the weights in contiguous memory one after the other. On a CPU any layout is allowed.
     """
-    transposed = [weight.t() for weight in weights]  # For a bias, which is a vector, t() changes nothing.
+    transposed = [weight.t() for weight in weights]  # t() returns a bias unchanged.
     if not weights[0].is_cuda:
         return transposed
     flat = torch.cat([weight.flatten() for weight in transposed])

@@ -4,10 +4,10 @@ The counts and the formula are the same as in rnnlm/evaluation/ngram/kneser_ney.
 
     p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context)
 
-The contexts form a tree. The children of the empty context consist of one token, the last one before w. The children of
-any other context have one more token on the left. The children of a context are adjacent in the arrays, ordered by this
-token. The words that follow a context are stored in the same way. Pairs of (context, token) are therefore in ascending
-order, even if each pair is encoded as one number, and can be found by binary search.
+The contexts form a tree. The children of the empty context consist of one token, which is the last one before w. The
+children of any other context have one more token on the left. The children of a context are adjacent in the arrays,
+ordered by this token. The words that follow a context are stored in the same way. Therefore, pairs of a context and a
+token are in ascending order if each pair is encoded as a number, and can be found by binary search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-FILE = "counts.safetensors"  # A file in the model's folder. It exists if the model contains an n-gram model.
+# The file of the n-gram model in the model's folder. Models without an n-gram model do not have it.
+FILE = "counts.safetensors"
 # The largest value of the setting model.counts, which is the number of tokens in the longest n-grams.
 LONGEST_NGRAM = 5
 
@@ -70,10 +71,7 @@ class CountModel:
 
     @property
     def stored_counts(self) -> int:
-        """The number of stored n-grams of all orders.
-
-        It measures the model's size, as the parameter count does for a network.
-        """
+        """The number of stored n-grams of all orders. It corresponds to the number of parameters of a network."""
         return sum(len(level.counts) for level in self.levels)
 
     def children(self, length: int, nodes: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +104,7 @@ class CountModel:
         return difference
 
     def log_probabilities(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log probabilities of given words, and the length of the longest known part of each context.
+        """Return the log-probability of each word, and the length of the longest known part of its context.
 
         The results are natural logarithms, (tokens,) float64, and lengths, (tokens,).
 
@@ -114,8 +112,8 @@ class CountModel:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
         """
-        # The contexts are looked up in the order of the tree. Each binary search then ends close to the previous one,
-        # which makes the search three times as fast.
+        # The contexts are searched in the order of the tree. Each binary search then ends close to the previous one, so
+        # the memory that it reads is cached. This makes the search three times as fast.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]
@@ -135,7 +133,7 @@ class CountModel:
         return log_probabilities, known_lengths
 
     def packed(self, contexts: np.ndarray) -> np.ndarray:
-        """Return an int64 number for each context, so that sorting by the numbers sorts contexts as the tree does.
+        """Return an int64 number for each context. The order of these numbers is the order of the contexts in the tree.
 
         The number encodes as many tokens of the context as fit into 63 bits.
         """
@@ -164,7 +162,7 @@ class CountModel:
         return probabilities, known
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays from which count_model_of() restores the model."""
+        """Return the arrays from which count_model_of() creates the model again."""
         arrays = {"discounts": self.discounts, "predictable": self.predictable}
         for length, level in enumerate(self.levels):
             arrays |= {f"{length}.{name}": value for name, value in vars(level).items()}

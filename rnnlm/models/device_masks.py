@@ -1,7 +1,7 @@
 """Dropout masks drawn on a GPU by a counter-based generator. Each value depends only on a seed, its row and its unit.
 
-Hence a resumed run draws the same masks, any number of processes does, too, and nothing is copied to the GPU. The
-generator is Triton's Philox (Salmon et al. 2011). Without Triton and a C compiler, masks are drawn on the CPU.
+Hence resumed runs and any number of processes draw the same masks, and nothing is copied to the GPU. The generator is
+Triton's Philox (Salmon et al. 2011). Without Triton and a C compiler, masks are drawn on the CPU.
 """
 
 import torch
@@ -29,7 +29,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     """
     mask = torch.empty(len(rows), columns, device=device)
     if mask.numel():
-        # The seed always has 64 bits, because Triton would compile another kernel for a smaller type.
+        # The seed always has 64 bits. For a smaller integer type, Triton would compile another kernel.
         wide = seed % (1 << 62) + (1 << 62)
         grid = (triton.cdiv(mask.numel(), VALUES_AT_ONCE),)
         numbers = (rows.start, rows.step, columns, mask.numel())
@@ -37,7 +37,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     return mask
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
 if triton is not None:
 
     @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])

@@ -16,7 +16,7 @@ from rnnlm.errors import DeviceError
 # The names that torch gives to the instructions for bfloat16 of x86, of x86 with matrix units, and of ARM.
 NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 T = TypeVar("T")
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # The numbers of two options of mallopt(), which malloc.h defines.
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # Two options of mallopt(), as numbered in malloc.h.
 
 
 def choose_device(name: str) -> torch.device:
@@ -41,7 +41,7 @@ def evaluation_device(of_training: str | None) -> torch.device:
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """Return the device of this rank. It is chosen as by choose_device(), except that each rank gets a GPU of its own.
+    """Return the device of this rank. If the device is a GPU, each rank has a separate GPU.
 
     Raise DeviceError if there are fewer GPUs than ranks.
     """
@@ -73,9 +73,9 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def machine_facts(device: torch.device) -> list[Any]:
-    """Return everything besides the settings on which the speed of training depends.
+    """Return a description of everything on which the speed of training depends, except the settings.
 
-    This is the CPU, the GPU, the number of threads and the version of torch.
+    It contains the CPU, the GPU, the number of threads and the version of torch.
     """
     processor = [platform.machine(), torch.backends.cpu.get_cpu_capability(), os.cpu_count(), torch.get_num_threads()]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -83,15 +83,15 @@ def machine_facts(device: torch.device) -> list[Any]:
 
 
 def usable_precision(precision: str, device: torch.device) -> str:
-    """Return float32 on a device without native bfloat16, where float32 is faster and more exact, else `precision`."""
+    """Return `precision`, or float32 on a device without native bfloat16, where float32 is faster and more exact."""
     return precision if device.type == "mps" or multiplies_bfloat16(device) else "float32"
 
 
 def keep_freed_memory() -> None:
     """Let glibc's malloc keep the memory that a step frees, instead of returning it to the operating system.
 
-    Each step allocates the same large arrays. The operating system zeroes its pages every time, which takes a third of
-    a step's time if the vocabulary is large. Without glibc this function has no effect.
+    Each step allocates the same large arrays. The operating system would zero the pages of these arrays every time,
+    which takes a third of a step's time if the vocabulary is large. Without glibc this function has no effect.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -119,8 +119,7 @@ def to_device(value: T, device: torch.device) -> T:
     return value
 
 
-# The next two functions call private functions of torch (2.13), because its public ones start one kernel for each
-# tensor.
+# The next two functions call private functions of torch (2.13). Its public functions start one kernel for each tensor.
 
 
 def copy_tensors(targets: list[Tensor], sources: list[Tensor]) -> None:
@@ -137,8 +136,8 @@ def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
 def float32_products(precision: str) -> Iterator[None]:
     """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16, else exactly.
 
-    torch's recurrence with cuDNN does not support bfloat16. TF32 has three more bits of precision than bfloat16, and
-    runs on the same tensor cores.
+    torch's recurrence with cuDNN does not support bfloat16. TF32 runs on the same tensor cores, with three more bits of
+    precision.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]

@@ -1,4 +1,4 @@
-"""The recurrence of a diagonal layer on a GPU, which computes all time steps in one Triton kernel.
+"""The recurrence of a diagonal layer on a GPU, with all time steps in one Triton kernel.
 
 The module is copied into every bundle. torch for CUDA includes Triton, which needs a C compiler. If Triton or the
 compiler is missing, or on a CPU, elman.py loops over time. Shapes: batch b, time t, hidden size H.
@@ -17,7 +17,8 @@ try:
 except ImportError:
     triton = None
 
-UNITS_AT_ONCE = 64  # The number of units of one row whose time steps are computed by one program of the kernel.
+# The number of units per program of the kernel. A program computes all time steps of these units for one row.
+UNITS_AT_ONCE = 64
 
 
 def has_kernel(states: Tensor, nonlinearity: str) -> bool:
@@ -65,7 +66,7 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
     )
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
 if triton is not None:
 
     @triton.jit
@@ -80,7 +81,7 @@ if triton is not None:
         # The index has 64 bits, because there may be more than 2³¹ states.
         offsets = tl.program_id(0).to(tl.int64) * units + unit
         h = tl.load(states + offsets, length > 0, 0.0)
-        # Four steps are read ahead, because reading a step takes longer than computing it.
+        # Four steps are loaded in advance, because loading a step takes longer than computing it.
         a0 = tl.load(a + offsets, length > 0, 0.0)
         a1 = tl.load(a + offsets + stride, length > 1, 0.0)
         a2 = tl.load(a + offsets + 2 * stride, length > 2, 0.0)

@@ -4,7 +4,7 @@ There are five kinds of dropout, each with its own rate. Locked dropout uses one
 (Gal and Ghahramani 2016). It applies to the embedded tokens, to the values between layers, and to the output of the top
 layer. Word dropout removes rows of the embedding, so that a token is missing from the whole batch. Recurrent dropout
 removes weights of U, the same ones at all time steps. Word and recurrent dropout follow Merity, Keskar and Socher
-(2018). The remaining values are scaled up, so that their expectation does not change.
+(2018). The remaining values are multiplied by 1 / (1 - rate), so that their expectation does not change.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from rnnlm.models.stack import Stack
 
 @dataclass(frozen=True)
 class Dropout:
-    """The dropout rates, in [0, 1). A rate of 0 switches that kind of dropout off."""
+    """The dropout rates, in [0, 1). A rate of 0 disables that kind of dropout."""
 
     words: float = 0.0  # The fraction of removed rows of the embedding.
     inputs: float = 0.0  # The fraction of removed units of the embedded tokens.
@@ -69,8 +69,8 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
     recurrent = {name: drawn(dropout.recurrent, *matrix.shape) for name, matrix in matrices.items()}
-    # The masks of the rows are drawn from a separate generator, one row after the other. Otherwise the masks of a row
-    # and all later random values would depend on the number of rows.
+    # The masks of the rows are drawn one after the other from a separate generator, so that neither they nor later
+    # random values depend on the number of rows.
     row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
     draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
     inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
@@ -121,7 +121,7 @@ def masked_hidden(
         x = x * masks.words[token_ids].unsqueeze(-1)
     if masks.inputs is not None:
         x = x * masks.inputs
-    # U is replaced by the masked U during this call. The gradient reaches U through the mask.
+    # The cells use the masked U during this call. The gradient reaches U through the mask.
     weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.head_input(x if masks.outputs is None else x * masks.outputs), last

@@ -15,10 +15,10 @@ from .full_recurrence import FullRecurrence, has_full_kernel
 
 
 class ElmanCell(Cell):
-    """The Elman cell, h' = tanh(x W + h U + b). Both the state and the output are h.
+    """The Elman cell, h' = tanh(x W + h U + b). The state and the output are both h.
 
     W has shape (input, H). U has shape (H, H), or (H,) if it is diagonal. With a diagonal U each unit reads only its
-    own previous state (Li et al. 2018). Instead of tanh, the nonlinearity may be relu or sigmoid.
+    own previous state (Li et al. 2018). The nonlinearity may also be relu or sigmoid instead of tanh.
     """
 
     def __init__(self, input_size: int, hidden_size: int, nonlinearity: str = "tanh", diagonal: bool = False) -> None:
@@ -95,7 +95,7 @@ def initial_leak(units: int, layers: int) -> float:
     """Return the fraction of its state that a layer keeps at each step before training.
 
     If a layer kept its whole state, as with an identity matrix, its units would saturate before the layer has learned
-    what to forget. This happens sooner in wide layers and in stacks (benchmarks/stacks.py).
+    what to forget. Wide layers and stacks would saturate sooner (benchmarks/stacks.py).
     """
     return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 

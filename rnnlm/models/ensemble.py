@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from ..config.kinds import MEMBERS
 from .language_model import LanguageModel
 
-SHARES = "shares"  # The name of the tensor in model.safetensors that contains the members' shares.
+SHARES = "shares"  # The name of the tensor in model.safetensors that contains the members' weights.
 
 
 class Ensemble(LanguageModel):
     """An ensemble that predicts p(w) = Σ share_i p_i(w), where the shares sum to 1.
 
-    Its `hidden` values and `state` are those of the members, concatenated. It has no embedding, layers or head of its
-    own. Code that needs these must call load_network(), which returns a single network.
+    The values of `hidden` and `state` are the concatenated values of the members. The ensemble itself has no embedding,
+    layers or head. Code that needs these must call load_network(), which returns a single network.
     """
 
     shares: Tensor  # The weights of the members, (members,). They are float32, because some devices have no float64.
@@ -43,7 +43,7 @@ class Ensemble(LanguageModel):
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
-        """The embedding of the first member. Its device is the device of all members."""
+        """The embedding of the first member, which shows the device of all members."""
         return self.networks[0].embedding
 
     def saved_weights(self) -> dict[str, Tensor]:
@@ -86,9 +86,10 @@ class Ensemble(LanguageModel):
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
         """Return the natural logarithms of the mean probabilities, (…, V), given the logits of each member, (…, V).
 
-        The members are added one by one. If `logits` is an iterator, only a few of its tensors are in memory at a time.
+        The probabilities are summed member by member. If `logits` is an iterator, only a few of its tensors are in
+        memory at a time.
         """
-        # The logits of these tokens are -inf in all networks, and logaddexp has no gradient there.
+        # The logits of these tokens are -inf in all networks, where logaddexp has no gradient.
         never = self.networks[0].never_predicted
         total: Tensor | None = None
         for one, share in zip(logits, self.shares.log(), strict=True):

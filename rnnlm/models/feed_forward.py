@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .cell import Cell, product
 
-WINDOW = 4  # The number of tokens that the layer reads. It equals the number of context tokens of a 5-gram model.
+WINDOW = 4  # The number of tokens that the layer reads, which is also the context length of a 5-gram model.
 
 
 class FeedForwardCell(Cell):

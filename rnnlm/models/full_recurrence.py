@@ -1,9 +1,9 @@
-"""The training of an Elman layer with a full matrix U on a GPU, which computes all time steps in one Triton kernel.
+"""The training of an Elman layer with a full matrix U on a GPU, with all time steps in one Triton kernel.
 
 The module is copied into every bundle. Up to UNITS_OF_ONE_PROGRAM units, one program computes all time steps of a few
-rows, and keeps U in its registers and shared memory. Up to MOST_UNITS units, several programs share the same rows: each
-keeps some columns of U, and after every time step the programs wait for each other. With more units, and in float32,
-torch's kernel (cuDNN) is used. Shapes: batch b, time t, input size E, hidden size H.
+rows, and keeps U in its registers and shared memory. Up to MOST_UNITS units, several programs share the same rows. Each
+of them keeps some columns of U, and after every time step the programs wait for each other. With more units, and in
+float32, torch's kernel (cuDNN) is used. Shapes: batch b, time t, input size E, hidden size H.
 """
 
 import functools
@@ -20,9 +20,9 @@ if triton is not None:
 
 UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
 COLUMNS_AT_ONCE = 64  # The number of columns of U that each program keeps if several programs share the same rows.
-# The largest number of states in a group of rows that several programs share. Each program reads all these states.
+# The largest number of states in a group of rows that several programs share. Each of these programs reads all states.
 MOST_SHARED_STATES = 45_000
-# The distance between two counters, in integers. It puts each counter into a cache line of its own.
+# The distance between two counters, in integers, which puts each counter into a separate cache line.
 COUNTER_STRIDE = 32
 PROGRAM_ROWS = 16  # The number of rows of one program, which is the smallest number that tensor cores multiply.
 KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
@@ -51,8 +51,7 @@ class FullRecurrence(torch.autograd.Function):
         ctx: Any, x: Tensor, state: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: str, precision: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         rows, steps, units = *x.shape[:2], len(U)
-        # (t·b, E). Time is the first dimension, so that the states before and after all steps are two slices of one
-        # array.
+        # (t·b, E). Time is the first dimension, so that the states before and after all steps are slices of one array.
         inputs = x.transpose(0, 1).to(precision, memory_format=torch.contiguous_format).flatten(0, 1)
         projected = (inputs @ W.to(precision)).view(steps, rows, units)
         states = projected.new_empty(steps + 1, rows, units)
@@ -88,7 +87,7 @@ class FullRecurrence(torch.autograd.Function):
 def float32_product(left: Tensor, right: Tensor) -> Tensor:
     """Return left @ right as float32.
 
-    On a GPU the sums are then not rounded to bfloat16 if the matrices are bfloat16.
+    On a GPU, the sums are not rounded to bfloat16 even if the matrices are bfloat16.
     """
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
@@ -127,7 +126,7 @@ def compute_deltas(
     steps, rows, units = deltas.shape
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
     has_last = last_grad is not None
-    # The kernel expects a tensor as this argument, although it does not read it if has_last is false.
+    # The kernel needs a tensor for this argument, but reads it only if has_last is true.
     last_grad = states_grad if last_grad is None else last_grad.contiguous()
     tensors = (states_grad, last_grad, U.contiguous(), states, deltas)
     arguments = (*tensors, steps, rows, units, states_grad.stride(1), states_grad.stride(0), has_last, nonlinearity)

@@ -1,4 +1,4 @@
-"""The Triton kernels of full_recurrence.py. Rows are computed by one program, or shared by several programs.
+"""The Triton kernels of full_recurrence.py. A row is computed by one program, or shared by several programs.
 
 The module is copied into every bundle. Without Triton it defines no kernel. Shapes: rows b, steps t, units H.
 """
@@ -9,7 +9,7 @@ try:
 except ImportError:
     triton = None
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
 if triton is not None:
 
     @triton.jit
@@ -37,7 +37,7 @@ if triton is not None:
     def wait_for_set(counter, expected):
         """Wait until `expected` programs, including this one, have arrived.
 
-        Then the values that they stored can be read.
+        After this call, the values that these programs stored can be read.
         """
         tl.debug_barrier()  # Wait until all threads of this program have stored their values.
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
@@ -154,7 +154,7 @@ if triton is not None:
     ):
         """Compute the states of groups of rows, each group by a set of several programs.
 
-        A set has `programs` programs, each of which computes some columns. Each set computes every `sets`-th group of
+        A set has `programs` programs. Each of them computes some columns. Each set computes every `sets`-th group of
         rows.
         """
         own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs

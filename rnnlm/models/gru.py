@@ -7,7 +7,7 @@ from .cell import Cell, kernel_weights
 
 
 class GRUCell(Cell):
-    """A GRU, whose state and output are both h. r is the reset gate, and z is the update gate.
+    """A GRU whose state and output are both h. r is the reset gate, and z is the update gate.
 
         r = σ(x W_r + h U_r + b_r)
         z = σ(x W_z + h U_z + b_z)
@@ -34,7 +34,7 @@ class GRUCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        # Only n has a second bias. For the gates r and z, it is 0.
+        # The second bias of the gates r and z is 0. Only n has another one, c.
         c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])
         weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state

@@ -13,13 +13,13 @@ UNITS_PER_OUTPUT = 3  # The number of recurrent units for each unit of the outpu
 
 
 class IndRNNCell(Cell):
-    """The layer h' = relu(x W + u ⊙ h + b), output = h' V. It is a feed-forward layer whose hidden units are recurrent.
+    """The layer h' = relu(x W + u ⊙ h + b), output = h' V, which is a feed-forward layer with recurrent hidden units.
 
-    Each unit reads only its own previous state (Li et al. 2018). No |u| exceeds 1, because otherwise states could grow
-    without bound. The state is h, which has S = UNITS_PER_OUTPUT · H numbers.
+    Each unit reads only its own previous state (Li et al. 2018). The state is h, which has S = UNITS_PER_OUTPUT · H
+    numbers.
 
-    W has shape (input, S), b has shape (S,) and V has shape (S, H). The trained parameter is U, (S,); u is U clamped to
-    [-1, 1].
+    W has shape (input, S), b has shape (S,) and V has shape (S, H). The trained parameter is U, (S,). u is U clamped to
+    [-1, 1], because states could grow without bound for |u| > 1.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:

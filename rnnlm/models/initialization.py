@@ -8,8 +8,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.models.cell import InitialWeights
 from rnnlm.models.language_model import LanguageModel
 
-# The standard deviation of the initial embedding. It is small compared with the recurrent input, so that tanh starts in
-# its linear part.
+# The standard deviation of the initial embedding. It is small, so that the inputs of tanh are in its linear part.
 EMBEDDING_STD = 0.1
 
 
@@ -22,8 +21,8 @@ def initialize(
 ) -> None:
     """Set all parameters in place. The same seed of the generator gives the same weights.
 
-    `log_unigram`, (V,), is the initial bias of the head, so that the first prediction is the unigram distribution.
-    Raise ConfigError if a custom layer has weights that cannot be initialized here.
+    `log_unigram`, (V,), is the initial bias of the head. With this bias, the first prediction is the unigram
+    distribution. Raise ConfigError if a custom layer has weights that cannot be initialized here.
     """
     weights = InitialWeights(config.initialization, config.recurrent_initialization, config.layers, generator)
     embedding = model.embedding.weight

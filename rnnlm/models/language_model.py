@@ -18,12 +18,13 @@ from .mixture import CountMixture
 from .saved_config import check_config
 from .stack import Stack
 
-# The prefix of all names in model.safetensors, because the class for transformers has this model as an attribute.
+# The prefix of all names in model.safetensors. The model's class for transformers has the language model as an
+# attribute of this name.
 SAVED_PREFIX = "language_model."
 
 
 def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
-    """Return a layer of the model's kind. Old configurations do not name a kind, and use Elman layers."""
+    """Return a layer of the model's kind. If an old configuration has no kind, return an Elman layer."""
     kind = kind_of(config.get("kind", "elman"))
     settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
     return layer_class(kind)(input_size, config["hidden_size"], **settings)
@@ -32,7 +33,8 @@ def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
 def layer_class(kind: Kind) -> type[Any]:
     """Return the class of the kind's layers.
 
-    Raise ValueError if the class is not a Cell, because the configuration in a folder may name any class.
+    Raise ValueError if the class is not a Cell. This must be checked, because the configuration in a folder may name
+    any class.
     """
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
@@ -61,8 +63,7 @@ class LanguageModel(nn.Module):
     """
 
     never_predicted: Tensor
-    # The n-gram model that is mixed in when text is scored or generated. forward() and hidden() compute the network
-    # alone.
+    # The n-gram model that is mixed in when text is scored or generated. forward() and hidden() ignore it.
     mixture: CountMixture | None = None
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -161,7 +162,7 @@ class LanguageModel(nn.Module):
 
     @property
     def context_length(self) -> int:
-        """The number of tokens that the n-gram model reads before the predicted one, or 0 without an n-gram model."""
+        """The number of preceding tokens that the n-gram model reads, or 0 without an n-gram model."""
         return 0 if self.mixture is None else self.mixture.context_length
 
     def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:

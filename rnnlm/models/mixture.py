@@ -16,14 +16,14 @@ from torch import Tensor
 from .count_model import FILE, CountModel, count_model_of
 
 
-# Mixtures are compared by identity, because the comparison of two arrays does not give a single truth value.
+# Mixtures are compared by identity, because `==` of two arrays is an array.
 @dataclass(frozen=True, eq=False)
 class CountMixture:
     """The mixture p(w) = (1 - s) p_network(w) + s p_ngram(w), where both models have read the same tokens.
 
     The weight s of the n-gram model depends on the length of the known context, which is the number of tokens before w
     that occur together in the training text (Jelinek & Mercer 1980). `shares`, (order,) float64, contains the weight
-    for each length from 0 on. The longer the known context, the more the n-gram model contributes.
+    for each length from 0 on. The weight usually grows with this length.
     """
 
     counts: CountModel
@@ -31,12 +31,12 @@ class CountMixture:
 
     @property
     def is_alone(self) -> bool:
-        """True if the n-gram model is used without a network. Only then are all weights exactly 1."""
+        """True if the n-gram model is used without a network. In this case all weights are exactly 1."""
         return bool((self.shares == 1).all())
 
     @property
     def uses_counts(self) -> bool:
-        """False if all weights are 0, because the n-gram model does not improve the predictions of the network."""
+        """False if all weights are 0, because the n-gram model does not improve the network's predictions."""
         return bool(self.shares.any())
 
     @property
@@ -64,7 +64,7 @@ class CountMixture:
         return mixed(-network_nll_nats.astype(np.float64), of_counts, self.shares[lengths]), of_counts
 
     def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Return the log-probabilities of all words by the mixture, (n, V), as natural logarithms.
+        """Return the mixture's log-probabilities of all words, (n, V), as natural logarithms.
 
         `logits` are those of the network, (n, V). `contexts` contains the tokens before each position, the last one
         first. A context may be shorter, or end with 0, if there are fewer tokens.
@@ -74,7 +74,7 @@ class CountMixture:
             probabilities, length = self.counts.distribution(context)
             row *= 1 - self.shares[length]
             row += self.shares[length] * probabilities
-        # The logarithm of 0 is wanted here, because tokens that are never predicted have the probability 0.
+        # Tokens that are never predicted have the probability 0, whose logarithm is -inf.
         with np.errstate(divide="ignore"):
             logarithms = torch.from_numpy(np.log(rows, out=rows))
         return logarithms.to(logits.device, logits.dtype)
@@ -86,7 +86,7 @@ def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> n
     `share` is the weight of the second part, either one number or an array (tokens,). With 1, the result is the second
     part alone.
     """
-    with np.errstate(divide="ignore"):  # The logarithm of 0 is wanted here, because a share may be 0 or 1.
+    with np.errstate(divide="ignore"):  # The logarithm of a share of 0 is -inf.
         mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
     return mixture
 
@@ -125,7 +125,7 @@ def used_counts(folder: Path) -> int:
 
 
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:
-    """Return the tokens read before each step, the last one first, (rows, t, length). Missing tokens are 0.
+    """Return the tokens that were read before each step, the last one first, (rows, t, length). Missing tokens are 0.
 
     `input_ids` has shape (rows, t). Each row must begin at the beginning of its text.
     """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # The number of time steps in a chunk, which are computed at once.
+CHUNK = 64  # The number of time steps in a chunk. The steps of a chunk are computed at once.
 # The lowest and the highest initial bias of the forget gates, as in the authors' implementation.
 FORGET_BIASES = (3.0, 6.0)
 
@@ -43,9 +43,9 @@ class MLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set the biases of the forget gates, from heads that forget early to heads that forget late.
+        """Set the biases of the forget gates. They range from heads that forget early to heads that forget late.
 
-        XLSTMBlock has initialized the matrices before.
+        XLSTMBlock has already initialized the matrices.
         """
         nn.init.ones_(self.gain)
         self.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, self.heads))
@@ -63,7 +63,7 @@ class MLSTMCell(Cell):
         return self.gated(x, h), torch.cat([C.flatten(1), n.flatten(1), stabilizer], dim=-1)
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute the time steps in chunks, within which the computation resembles attention.
+        """Compute the time steps in chunks, each by matrix products as in attention.
 
         The memory needed grows linearly with the number of steps.
         """

@@ -21,9 +21,9 @@ from rnnlm.models.saved_model import read_saved_model
 from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
-# The errors that libraries and layers raise if the files in a folder were not written by save_model().
+# The errors that libraries and layers raise if a folder contains files that save_model() did not write.
 UNREADABLE = (AttributeError, ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, SafetensorError)
-# The largest vocabulary for one-hot input, for which the embedding is a square matrix of this size.
+# The largest vocabulary for one-hot input. The embedding of such a model is a square matrix of this size.
 ONE_HOT_VOCABULARY = 4_096
 
 
@@ -123,7 +123,7 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
     """Return the single network in `folder` in evaluation mode. Raise ModelError if the folder has an ensemble.
 
-    Use this function to read the layers of the network. Other errors are those of load_model().
+    Code that reads the layers of the network must use this function. Other errors are those of load_model().
     """
     model = load_model(folder, device)
     if len(model.networks) > 1:
@@ -135,7 +135,10 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
-    """Write the model's configuration, its weights, and its n-gram model, if any. The model is moved to the CPU."""
+    """Write the model's configuration and weights, and its n-gram model if it has one.
+
+    The model is moved to the CPU.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", dict(model.config))
     save_file(model.to("cpu").saved_weights(), folder / "model.safetensors", metadata={"format": "pt"})

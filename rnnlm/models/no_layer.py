@@ -10,9 +10,9 @@ from .cell import Cell
 
 
 class NoLayer(Cell):
-    """The layer h' = 0. It is used if the model is an n-gram model without a network.
+    """The layer h' = 0, which is used if the model is an n-gram model without a network.
 
-    If the head's bias contains the log frequencies of the tokens, the network is a unigram model, and the n-gram model
+    If the head's bias contains the log frequencies of the tokens, the network is a unigram model. The n-gram model then
     computes all other probabilities.
     """
 

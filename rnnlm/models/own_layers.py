@@ -1,8 +1,8 @@
-"""Custom layers, which are given as `model.kind=package.module:Class`, and the permission to import their modules.
+"""Custom layers, which are configured as `model.kind=package.module:Class`, and the permission to import their modules.
 
 Importing a module executes its code. A configuration is trusted, but the folder of a model may come from anywhere. The
-kind in its config.json is therefore imported only if a training run of this rnnlm home, its registry or the user has
-named this kind before.
+kind in its config.json is therefore imported only if this kind is known from a training run of this rnnlm home, from
+its registry or from the user.
 """
 
 import os
@@ -15,7 +15,7 @@ from rnnlm.config.kinds import KINDS, MEMBERS, OWN_KIND
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.storage.home import Home, find_home, read_json, write_json
 
-# The environment variable with kinds that may be imported, separated by commas.
+# The environment variable that lists kinds that may be imported, separated by commas.
 OWN_LAYERS_VARIABLE = "RNNLM_OWN_LAYERS"
 
 
@@ -55,7 +55,7 @@ def import_known(kinds: Iterable[str]) -> None:
 
 
 def note(home: Home, kinds: Iterable[str]) -> None:
-    """Permit this rnnlm home to import these kinds of layers from now on."""
+    """Permit models in this rnnlm home to import these kinds of layers from now on."""
     missing = set(kinds) - noted(home)
     if missing:
         home.make(home.root)

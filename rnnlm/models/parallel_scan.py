@@ -7,13 +7,13 @@ from .cell import Cell
 
 
 class ScannedCell(Cell):
-    """The layer h' = keep ⊙ h + add. Because keep and add do not depend on the state, training needs no loop over time.
+    """The layer h' = keep ⊙ h + add, where keep and add do not depend on the state. Training needs no loop over time.
 
-    Both the state and the output are h.
+    The state and the output are both h.
     """
 
     def keep_and_add(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the factor of the state and the term added to it, each (…, H), for the inputs x (…, input)."""
+        """Return keep and add, which have shape (…, H) each, for the inputs x (…, input)."""
         raise NotImplementedError
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,8 +30,8 @@ def parallel_scan(keep: Tensor, add: Tensor, initial: Tensor) -> Tensor:
     """Return h_t = keep_t ⊙ h_(t-1) + add_t for all t, (b, t, H).
 
     `keep` and `add` have shape (b, t, H), and `initial`, (b, H), is h before the first step. The scan makes one pass
-    for each distance d = 1, 2, 4, …. After the pass with distance d, the values of `keep` and
-    `add` at each step combine the last 2 d steps.
+    for each distance d = 1, 2, 4, …. After the pass with distance d, the values of `keep` and `add` at each step
+    combine the last 2 d steps.
     """
     add = torch.cat([add[:, :1] + keep[:, :1] * initial[:, None], add[:, 1:]], dim=1)
     distance = 1

@@ -1,4 +1,4 @@
-"""The number of parameters of a configuration, without allocating weights, and the size for a wanted number of them."""
+"""The number of parameters of a configuration, without allocating weights, and the size for a given number of them."""
 
 import torch
 
@@ -14,7 +14,7 @@ class ParameterCount(Record):
     """The number of trained parameters. Tied matrices are counted once."""
 
     total: int
-    embedding: int  # The number of parameters in the embedding and in the head's matrix. It is included in `total`.
+    embedding: int  # The number of parameters in the embedding and in the head's matrix, which is included in `total`.
 
 
 def count_parameters(config: ModelConfig, vocabulary_size: int) -> ParameterCount:
@@ -29,7 +29,7 @@ def count_parameters(config: ModelConfig, vocabulary_size: int) -> ParameterCoun
 
 
 def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int, step: int) -> ModelConfig:
-    """Return the configuration with another hidden_size, whose number of parameters is nearest to `budget`.
+    """Return the configuration with the hidden_size whose number of parameters is nearest to `budget`.
 
     The hidden_size is a multiple of `step`.
     """

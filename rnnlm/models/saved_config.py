@@ -1,6 +1,6 @@
 """Checks of config.json and rnnlm.json, which accept only values that training writes.
 
-The files may be damaged, or written by somebody else, and their values choose code, shapes and paths. The module is
+The files may be damaged or written by somebody else, and their values determine code, shapes and paths. The module is
 copied into every bundle.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..config.kinds import KINDS, MEMBERS, OWN_KIND, kind_of
 
 MODEL_CONFIGURATION, PROVENANCE = "config.json", "rnnlm.json"
-LARGEST_SIZES = {  # The largest allowed integers, which are the upper bounds of the settings in config/model_config.py.
+LARGEST_SIZES = {  # The largest allowed integers. They are the upper bounds of the settings in config/model_config.py.
     "vocab_size": 1 << 24,
     "hidden_size": 1 << 14,
     "embedding_size": 1 << 24,  # If the input is one-hot, the embedding size equals the size of the vocabulary.
@@ -29,7 +29,7 @@ LONGEST_CUT = 1 << 20  # The largest allowed context_length or block_length, in 
 
 
 class SavedCut(NamedTuple):
-    """The settings by which text is cut into rows for the model. Its fields are those of document_losses.Cut."""
+    """The settings by which text is split into rows for the model. Its fields are those of document_losses.Cut."""
 
     mode: str
     context_length: int
@@ -91,7 +91,10 @@ def check_network(config: Mapping[str, Any]) -> None:
 
 
 def read_saved_cut(folder: Path) -> SavedCut:
-    """Return how text is cut for the model in `folder`. Raise ValueError if rnnlm.json does not say so."""
+    """Return how text is split into rows for the model in `folder`.
+
+    Raise ValueError if rnnlm.json does not specify it.
+    """
     facts = read_object(folder / PROVENANCE)
     if facts.get("mode") not in MODES:
         raise unexpected("mode", " or ".join(MODES), facts.get("mode"), PROVENANCE)

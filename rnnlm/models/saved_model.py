@@ -1,6 +1,6 @@
-"""A reader of saved models, which accepts only files as rnnlm writes them.
+"""A reader of saved models, which accepts only files that rnnlm can have written.
 
-A folder may be damaged, or made by somebody else. Each file is checked before anything is built from it: config.json
+A folder may be damaged or come from another user. Each file is checked before anything is created from it: config.json
 and rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, and the
 weights in this module, which is copied into every bundle.
 """
@@ -21,7 +21,7 @@ from .mixture import load_mixture
 from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
 WEIGHTS = "model.safetensors"
-# A model with a larger weight counts as damaged. The weights of trained models are below a thousand, but a single
+# A model with a larger weight is treated as damaged. The weights of trained models are below a thousand, but a single
 # flipped bit can turn a weight into 1e30.
 LARGEST_WEIGHT = 1e5
 
@@ -32,7 +32,7 @@ def read_saved_model(folder: Path) -> LanguageModel:
     If a file is not valid, raise a ValueError that names the file.
     """
     config = read_object(folder / MODEL_CONFIGURATION)
-    check_config(config)  # The configuration is checked first, because reading the weights may take long.
+    check_config(config)  # The configuration is checked before the weights are read, which may take long.
     weights = load_file(folder / WEIGHTS)
     check_weights(config, weights)
     model = make_network(config)
@@ -44,8 +44,7 @@ def read_saved_model(folder: Path) -> LanguageModel:
 def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Raise ValueError if the names or shapes of the weights are not those of the network, or if a value is not finite.
 
-    For this check, the network is created without allocating its weights, because a wrong configuration might ask for
-    any amount of memory.
+    The network is created without allocating its weights, because a wrong configuration may specify any size.
     """
     with torch.device("meta"), warnings.catch_warnings():
         # torch would warn that loading weights into a network without memory has no effect.
@@ -58,7 +57,7 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         try:
             network.load_saved_weights(weights)
         except RuntimeError as error:
-            # The reason is put on one line, because torch writes one line for each weight.
+            # torch writes one line for each weight. These lines are joined.
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"{WEIGHTS}: {reason}") from error
     for name, weight in weights.items():

@@ -39,7 +39,7 @@ class SLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw U orthogonal in each gate of each head, and set the biases of the forget gates.
+        """Draw the part of U for each gate and head as an orthogonal matrix, and set the biases of the forget gates.
 
         The biases range from values with which a unit forgets early to values with which it forgets late.
         """
@@ -59,9 +59,9 @@ class SLSTMCell(Cell):
         return self.normalized(h.transpose(0, 1)), torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute the time steps one by one, because the gates read h.
+        """Compute the time steps one by one, because the gates depend on h.
 
-        Only the products with x are computed at once.
+        The products with x are computed at once for all time steps.
         """
         h, c, n, m = self.by_heads(self.initial_state(x) if state is None else state)
         products = product(x, self.W, self.precision) + self.b

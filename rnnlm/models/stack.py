@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from .cell import Cell
 
-# The constant by which layer-normalized inputs are multiplied, so that tanh starts in its linear part. It is not part
-# of the learned gains, because Adam changes all weights by steps of about the same size, and gains as small as this
-# would soon grow far beyond it.
+# The constant by which layer-normalized inputs are multiplied, so that the inputs of tanh are in its linear part. It is
+# not included in the learned gains, because Adam's steps have about the same size for all weights and would soon make
+# such small gains much larger.
 NORMALIZED_STD = 0.2
 
 
@@ -26,8 +26,8 @@ class Stack(nn.Module):
     With `normalizes_output`, the output of the top layer is RMS-normalized. This is used for blocks that have their own
     residual connections.
 
-    Two backends compute the same function. `loop` is the definition, step by step; `fused` calls sequence() of each
-    cell.
+    Two backends compute the same function. `loop` calls step() of each cell for every time step and defines the result;
+    `fused` calls sequence() of each cell.
     """
 
     cells: Sequence[Cell]  # The layers from bottom to top.

@@ -14,7 +14,8 @@ class TrainingProvenance:
 
     dataset_id: str
     corpus_digest: str
-    cut: SequencesConfig  # The mode, context_length and block_length by which text must be cut for the model.
+    # The mode, context_length and block_length by which text must be split into rows for the model.
+    cut: SequencesConfig
 
 
 def read_training_provenance(folder: Path) -> TrainingProvenance:

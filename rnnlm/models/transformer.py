@@ -41,7 +41,7 @@ class TransformerBlock(Block):
         normalized = self.attention_norm(x)
         cached = torch.stack([self.key(normalized), self.value(normalized)], dim=2)  # (b, t, 2, H)
         steps, earlier = x.shape[1], 0
-        # The number of known tokens, which are these steps and the cached tokens.
+        # The number of known tokens: the cached tokens and those of these steps.
         known = torch.full_like(x[:, 0, :1], steps)
         if state is not None:
             cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)
@@ -55,7 +55,7 @@ class TransformerBlock(Block):
         """Return the result of attention for each query, (b, t, H).
 
         `queries` has shape (b, t, H). `cached` has shape (b, earlier + t, 2, H), and contains the keys and values of
-        `earlier` cached tokens and of the present ones. Only the last `known`, (b, 1), of its tokens exist.
+        `earlier` cached tokens and of the t present tokens. Only the last `known`, (b, 1), of these tokens exist.
         """
         total = cached.shape[1]
         index = torch.arange(total, device=cached.device)
@@ -74,7 +74,8 @@ class TransformerBlock(Block):
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
     """Rotate each pair (x_i, x_(i + d/2)) by the angle position · base^(-2i/d). `x` has shape (b, heads, t, d).
 
-    Products of queries and keys then depend only on their distance, so positions may be counted from anywhere.
+    After the rotation, products of queries and keys depend only on their distance. Hence positions may be counted from
+    any token.
     """
     half = x.shape[-1] // 2
     frequencies = ROTARY_BASE ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)

@@ -1,6 +1,6 @@
 """The xLSTM (Beck et al. 2024), in which mLSTM and sLSTM layers alternate, each in a block with residual connections.
 
-The blocks follow xLSTM 7B (Beck et al. 2025) and transformers: they are Transformer blocks with a cell instead of
+The blocks are those of xLSTM 7B (Beck et al. 2025) and of transformers: Transformer blocks with a cell instead of
 attention. There is no convolution before the cell. The module imports only torch.
 
 Shapes: batch b, time t, hidden size H, state size S.
@@ -14,7 +14,7 @@ from .cell import InitialWeights
 from .mlstm import MLSTMCell
 from .slstm import SLSTMCell
 
-CELLS = (MLSTMCell, SLSTMCell)  # The cells repeat in this order from the lowest layer up.
+CELLS = (MLSTMCell, SLSTMCell)  # The cells alternate in this order, beginning with the lowest layer.
 
 
 class XLSTMBlock(Block):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
-# The folder of the bundle among a version's files. MLflow names it like the model folder of the run.
+# The folder of the bundle among a version's files. MLflow uses the same name for the model folder of a run.
 BUNDLE = "artifacts/model"
-EVIDENCE = "evidence"  # The folder next to the bundle with the evidence on which promotions are based.
+EVIDENCE = "evidence"  # The folder next to the bundle with the data on which the promotion was decided.
 TRAINING_DOCUMENTS = "training_documents.parquet"
 HELD_OUT_LINES = "held_out_lines.parquet"
 CONFIGURATION = "configuration.json"
@@ -58,7 +58,7 @@ def requirements() -> list[str]:
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
     """Return the library modules that a bundle needs: served_model.py, the modules of all layers, and their imports.
 
-    The paths are relative to `library`.
+    The paths are relative to the folder `library`.
     """
     from rnnlm.registry.served_model import MODULES
 
@@ -85,7 +85,7 @@ def relative_imports(module: Path) -> list[Path]:
 
 
 def copy_own_cell(kind: str, folder: Path) -> None:
-    """Copy the module of a custom layer into the code of a bundle, and make its imports of rnnlm modules relative."""
+    """Copy the module of a custom layer into the code of a bundle, and make its imports of rnnlm relative."""
     source = inspect.getsource(sys.modules[cell_class(kind_of(kind)).__module__])
     copied = folder / OWN_MODULES / f"{own_module_name(kind.partition(':')[0])}.py"
     copied.parent.mkdir(exist_ok=True)
@@ -102,7 +102,7 @@ def copy_portable_modules(folder: Path) -> None:
 def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> Path:
     """Save the model in the folder `model` as an MLflow model in the empty `folder`, and return the saved folder.
 
-    The card is saved as README.md.
+    The model card is saved as README.md.
     """
     import mlflow.pyfunc
 
@@ -112,7 +112,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     import_known(kinds := own_kinds(config))
     for kind in kinds:
         copy_own_cell(kind, code)
-    # A process that was killed may have left incomplete hidden files.
+    # Hidden files are incomplete files of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
     (bundle / "README.md").write_text(card, encoding="utf-8")
     mlflow.pyfunc.save_model(
@@ -120,11 +120,11 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
         input_example=INPUT_EXAMPLE,
-        # Without this list, MLflow would run the model for 10 s to infer its requirements.
+        # Without this argument, MLflow would run the model for 10 s to infer its requirements.
         pip_requirements=requirements(),
         mlflow_model=description,
     )
-    # MLflow ran the input example, and Python then cached the compiled modules.
+    # MLflow ran the input example, and Python wrote bytecode caches of the modules.
     for compiled in list(saved.rglob("__pycache__")):
         shutil.rmtree(compiled)
     return saved

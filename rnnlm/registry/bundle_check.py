@@ -1,4 +1,4 @@
-"""The check of a bundle before registration. It is loaded in a separate process that cannot import rnnlm."""
+"""The check of a bundle before registration. A separate process that cannot import rnnlm loads the bundle."""
 
 import atexit
 import os
@@ -11,8 +11,7 @@ from rnnlm.errors import ModelError
 from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
-# The digests of the bundles that this process has checked. A bundle that is written again with the same content is not
-# checked again.
+# The digests of the bundles that this process has checked. A bundle with the same content is not checked again.
 CHECKED: set[str] = set()
 SCRIPT = """
 import importlib.abc, math, os, sys
@@ -35,10 +34,10 @@ if not math.isfinite(score["log_probability_nats"]):
 
 
 class CheckProcess:
-    """A process that imports the libraries of a bundle, and then reads the bundle's folder from its standard input.
+    """A process that imports the libraries of a bundle, and then reads the path of the bundle from its standard input.
 
     The imports take 3 to 6 s, so the process should be started before it is needed. It ends when the process that
-    started it ends, because its input ends then.
+    started it ends, because its standard input is closed then.
     """
 
     waiting: "CheckProcess | None" = None
@@ -73,7 +72,7 @@ class CheckProcess:
         return process if process is not None and process.process.poll() is None else cls()
 
     def run(self, saved: Path) -> tuple[int, str]:
-        """Let the process check the bundle in `saved`. Return its exit code and what it wrote to standard error."""
+        """Check the bundle in `saved` in the process. Return its exit code and its standard error."""
         try:
             _, written = self.process.communicate(os.fsencode(saved.absolute()), TIMEOUT_SECONDS)
         finally:
@@ -118,6 +117,6 @@ def check_bundle(saved: Path) -> None:
 def loaded_files(saved: Path) -> list[Path]:
     """Return the files on which the check depends.
 
-    The card and MLflow's own description, which contains the version's ids, are left out.
+    The model card is left out, and so is MLflow's own description, which contains the ids of the version.
     """
     return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

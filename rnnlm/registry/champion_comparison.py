@@ -52,12 +52,12 @@ PAIRED_LOSSES = "losses.parquet"
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
-    """Return whether a new version replaces the champion.
+    """Return the decision whether a new version replaces the champion.
 
     With registry.policy=newer, each new champion may be worse by a little less than the margin. To keep such losses
     from accumulating, the version is then compared with the best champion of the last month, too.
     """
-    # The new version is left out. A registration that was killed may have compared it already.
+    # The new version is left out, because a killed registration may have compared it already.
     versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
     best = best_champion(versions, champion.number)
     beside_best = None
@@ -74,7 +74,7 @@ def compare_with_champion(
 
 
 class Contest:
-    """A candidate that is compared with earlier versions on lines that neither has seen."""
+    """A candidate that is compared with earlier versions on lines that neither model has seen."""
 
     def __init__(
         self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path, by_hand: str
@@ -93,7 +93,7 @@ class Contest:
 
     @property
     def losses(self) -> Path:
-        """The file with both models' losses in the last comparison. It does not exist before the first one."""
+        """The file with both models' losses in the last comparison. It does not exist before the first comparison."""
         return self.folder / PAIRED_LOSSES
 
     @cached_property
@@ -109,8 +109,8 @@ class Contest:
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
         """Return the decision after a comparison of the candidate with an earlier version.
 
-        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the word for the earlier
-        version in the reason of the decision.
+        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the term for the earlier
+        version in the reason of the decision, such as "champion".
         """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
@@ -138,8 +138,8 @@ class Contest:
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
-        # The champion was registered before training documents were recorded, so it may have seen some of the text.
-        # This could only help the champion, so a candidate that wins nevertheless is better.
+        # The champion's training text was not recorded, so it may have seen some of these lines. This can only favour
+        # the champion, so a candidate that is better is really better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return decision._replace(reason=reason)
 
@@ -162,7 +162,7 @@ class Contest:
         return measure_evidence(self.losses, registry, comparison, must_be_better=better)
 
     def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
-        """Return the evidence on the lines that the rival had held out, or None if these lines are unknown."""
+        """Return the evidence on the lines that the rival had held out from its training, or None if unknown."""
         own = held_out_lines(rival_folder)
         if own is None:
             return None
@@ -170,7 +170,7 @@ class Contest:
         return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
 
     def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
-        """Return why registry.policy=newer does not apply to this candidate, or "" if it applies."""
+        """Return why the candidate must be better even with registry.policy=newer, or "" if it need not be."""
         config, dataset = self.candidate.config, self.candidate.dataset
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents

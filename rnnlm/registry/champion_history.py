@@ -1,4 +1,4 @@
-"""The history of champions. Each time that a version becomes champion, the version gets one more tag.
+"""The history of champions. When a version becomes champion, a tag is added to the version.
 
 The tag is named `promotion.0003`, numbered over all changes of the registered model. Its value is a Change as JSON.
 """
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PROMOTION_TAG = "promotion."
-How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a person decided without evidence.
+How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a user decided without evidence.
 
 
 class Change(Record):
-    """A change after which a version is the champion."""
+    """A promotion or rollback that made a version the champion."""
 
-    number: int  # The changes of a registered model are numbered from 1 on.
+    number: int  # The number of the change, counted from 1 on for each registered model.
     version: int
-    before: int | None  # The number of the version that was champion before, if there was one.
+    before: int | None  # The number of the previous champion, if there was one.
     how: How
-    who: str  # In the form `user@host`.
-    when: str  # In ISO 8601, UTC.
+    who: str  # The user and machine, as `user@host`.
+    when: str  # The time in ISO 8601, UTC.
     why: str
 
 
 def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
-    """Return all changes, the oldest one first, from the versions of one registered model that still exist.
+    """Return all changes, the oldest one first, from the existing versions of one registered model.
 
-    Versions that are older than this history only have the tag `alias`.
+    Versions of rnnlm releases without this history only have the tag `alias`.
     """
     changes = []
     for version in versions:
@@ -57,11 +57,11 @@ def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
-    """Return the version to roll back to, which is the champion before the current one that was not rolled back.
+    """Return the version to roll back to: the last champion before the current one that was not rolled back.
 
-    Promotions push onto a stack and rollbacks pop it, so two rollbacks in a row go back by two champions. If an alias
-    was moved manually in MLflow, this counts as a promotion, or as a rollback if it moved to the previous champion. A
-    promotion that was killed before it moved the alias looks like such a rollback.
+    A promotion pushes a version onto a stack and a rollback pops it, so two rollbacks in a row go back by two
+    champions. If a user moved the alias in MLflow, this counts as a rollback if it moved to the previous champion,
+    otherwise as a promotion. A promotion that was killed before it moved the alias looks like such a rollback.
     """
     stack: list[int] = []
     for change in history:
@@ -79,7 +79,7 @@ def champion_before(history: list[Change], current: int | None, living: set[int]
 def set_champion(client: "MlflowClient", version: RegistryVersion, how: How, why: str) -> Change:
     """Record the change, then move the alias. The caller must hold the registered model's lock.
 
-    If the process is killed in between, the alias decides which version is champion, not the record.
+    If the process is killed between these steps, the old champion remains, because the alias determines the champion.
     """
     name, number = version.name, version.number
     aliases = aliases_of(client, name)

@@ -10,8 +10,8 @@
 | drift      | distance of character frequencies from the champion's training text; see character_profile    |
 
 By default a gate stops the run only if damage is the most likely reason, and only in comparison with a champion: half
-of the text is missing, or its characters are different (another script or encoding, or binary data). The other measures
-only warn, because they may also be high for good text, for instance with a word vocabulary on a small text.
+of the text is missing, or its characters are different (another script or encoding, or binary data). The other gates
+only warn, because good text may also exceed their thresholds, for instance a small text with a word vocabulary.
 """
 
 import logging
@@ -32,7 +32,7 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
-CHAMPION_STAYS = "not trained, the champion stays"  # The message of a run that a gate has stopped.
+CHAMPION_STAYS = "not trained, the champion stays"  # The message for a run that a gate has stopped.
 Measurement = float | str  # A fraction, or the reason why the fraction could not be measured.
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
 GONE_TEXT = "the corpus's text is gone from this home"
@@ -41,7 +41,7 @@ REPEAT_ADVICE = "a few passages then decide the score: remove the copies from th
 
 
 class GateResult(Record):
-    """The measurement and decision of a single gate."""
+    """The measured fraction and the outcome of a single gate."""
 
     gate: str
     outcome: Outcome
@@ -57,14 +57,15 @@ class GatesRecord(Record):
     corpus_name: str
     model_name: str  # The dataset is compared with the champion of this registered model.
     results: tuple[GateResult, ...]
-    # Warnings that held-out text is copied from the training text, which makes the scores misleading. Each has advice.
+    # Warnings that the scores are misleading because held-out text is copied from the training text. Each includes
+    # advice.
     score_warnings: tuple[str, ...] = ()
 
     def with_outcome(self, outcome: Outcome) -> list[GateResult]:
         return [result for result in self.results if result.outcome == outcome]
 
     def raise_if_stopped(self) -> None:
-        """Raise a GatesError that names all gates that stop the run, if there are any."""
+        """Raise a GatesError that names all gates that stop the run. Do nothing if no gate stops it."""
         if self.with_outcome("stopped"):
             raise GatesError(self)
 
@@ -72,7 +73,7 @@ class GatesRecord(Record):
 class GatesError(DatasetError):
     """An error for all gates that stop a run before training.
 
-    The message names all of them, so that one failed run is enough to see every problem.
+    The message names all of these gates, so that a user sees every problem after one failed run.
     """
 
     def __init__(self, gates: GatesRecord) -> None:
@@ -90,7 +91,10 @@ class GatesError(DatasetError):
 
 
 def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
-    """Measure every gate, and log those that warn. Comparisons with the champion are omitted if it cannot be read."""
+    """Measure every gate, and log a warning for each gate that warns.
+
+    If the registry cannot be read, comparisons with the champion are omitted.
+    """
     description, shares = describe_dataset(home, dataset)[0], copied_shares(home, dataset)
     name = registered_name(config.registry, dataset.corpus_name)
     try:
@@ -126,7 +130,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
 
 
 def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
-    """Return the result of a gate, which depends on the gate's thresholds.
+    """Return the result of a gate, given the measured fraction `found` and the gate's thresholds.
 
     `text` is a sentence with a placeholder for the fraction.
     """
@@ -185,7 +189,7 @@ def repeated_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]
 
 
 def score_warnings(config: GatesConfig, shares: dict[Split, CopiedShares]) -> Iterator[str]:
-    """Yield warnings of held-out text that occurs in training or repeats itself more often than the gates allow."""
+    """Yield warnings if more held-out text occurs in training or repeats itself than the gates allow."""
     for texts, warn_at, advice in (
         (leaked_texts(shares), config.leakage_warn_at, LEAK_ADVICE),
         (repeated_texts(shares), config.duplicates_warn_at, REPEAT_ADVICE),

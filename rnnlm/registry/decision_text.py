@@ -1,26 +1,26 @@
-"""A promotion decision in a few words, for messages and pages."""
+"""Short descriptions of a promotion decision, for messages and pages."""
 
 from datetime import datetime
 
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
-# The reason of a decision begins with these words if a person has to make the version champion.
+# The reason of a decision begins with these words if a user must approve the promotion.
 WAITS = "waits for approval"
-DETAILS = " nats per byte on "  # A part of the reason of a decision, in its brackets; see evidence_in_words().
+DETAILS = " nats per byte on "  # A part of the text in brackets at the end of evidence_in_words().
 
 
 def unchanged_since(record: TrainedRecord) -> str:
     """Return a text such as `unchanged since 21 Nov 02:04`.
 
-    It gives the time when this version of the text was first trained with these settings and this program.
+    The time is that of the first training on the same text, with the same settings and the same program.
     """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
 
 def verdict(registered: RegisteredVersion) -> str:
-    """Return the reason of the decision without the details in brackets, which the table of the evidence shows."""
+    """Return the reason of the decision without the evidence in brackets."""
     before, found, after = registered.reason.partition(DETAILS)
     return before.rpartition(" (")[0] + after.partition(")")[2] if found else registered.reason
 
@@ -31,7 +31,7 @@ def difference_in_words(evidence: Evidence) -> str:
 
 
 def own_text_in_words(own_evidence: Evidence) -> str:
-    """Return in words how the two models differ on the lines that the champion had held out from its training."""
+    """Return a description of how the models differ on the lines that the champion had held out from its training."""
     lines = f"{own_evidence.lines:,} lines" if own_evidence.lines else "lines"
     return f"{difference_in_words(own_evidence)} on the {lines} that the champion itself had held out"
 
@@ -39,7 +39,7 @@ def own_text_in_words(own_evidence: Evidence) -> str:
 def evidence_in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
     """Return a text such as `1.8% better than champion version 3, between 1.1% and 2.5% better (1.2005 against …)`.
 
-    `called` is the word for the earlier version.
+    `called` is the term for the earlier version, such as "champion".
     """
     lines = f"{evidence.byte_count:,} bytes" if evidence.lines is None else f"{evidence.lines:,} lines"
     return (

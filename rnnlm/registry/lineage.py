@@ -22,7 +22,7 @@ class VersionDetails(Record):
     """All information in the registry about one version."""
 
     listed: ListedVersion
-    # "champion" or "challenger", with the reason of the decision at registration. It is "" if nothing was decided.
+    # "champion" or "challenger", with the reason of the decision at registration, or "" if there was no decision.
     decision: str
     evidence: Evidence | None
     # The corpus. The keys are name, digest (sha256 of the text's bytes), source, bytes and licence.
@@ -33,10 +33,10 @@ class VersionDetails(Record):
     mlflow_run_id: str
     code: dict[str, str]  # The code that registered the version. The keys are version and git_commit.
     tags: dict[str, str]  # All tags of the version in MLflow.
-    source: str  # The location where MLflow keeps the files.
-    # The champion with which the version was compared, the champion with which that champion was compared, and so on.
+    source: str  # The location where MLflow stores the version's files.
+    # The champion with which this version was compared, the champion with which that one was compared, and so on.
     parents: tuple[Ancestor, ...]
-    changes: tuple[Change, ...]  # All changes after which the version was champion.
+    changes: tuple[Change, ...]  # The promotions and rollbacks that made this version the champion.
     description: str  # The model card.
 
 
@@ -77,12 +77,12 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """Return the tags whose names are the values of `names`, under the keys of `names`. Missing tags are left out."""
+    """Return the tags named by the values of `names`, under the keys of `names`. Missing tags are left out."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """Return the chain of a version's parents. It ends at the first version or before a deleted one."""
+    """Return the chain of a version's parents. It ends at the first version or where a parent was deleted."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

@@ -11,7 +11,7 @@ from rnnlm.registry.stored_versions import MODEL_TYPE
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-# The entries of the metadata that become tags of the logged model, by which MLflow can rank models.
+# The metadata entries that become tags of the logged model. MLflow can rank models by these tags.
 MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")
 MODEL_VERSIONS = "mlflow.modelVersions"  # The tag in which MLflow stores the versions of a logged model.
 

@@ -1,7 +1,7 @@
 """Direct access to MLflow's database in the rnnlm home, for tasks that MLflow's client cannot do or does slowly.
 
-The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2, with which this module was tested.
-rnnlm/tracking/stored_locations.py rewrites paths in the same tables.
+The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2. Paths in the same tables are
+rewritten by rnnlm/tracking/stored_locations.py.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def local_model_names(home: Home) -> list[str]:
 
 
 def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Return the champion's number and all versions, with their metadata and times, of each registered model."""
+    """Return, for each registered model, the number of the champion and all versions with their metadata and times."""
     tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     with open_read_only(database) as connection:
         aliases = connection.execute(
@@ -71,13 +71,9 @@ def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: 
 
 
 def compact_database(home: Home) -> None:
-    """Delete the remaining rows of deleted versions.
-
-    If many pages of the database are unused, return them to the disk.
-    """
+    """Delete the tags of deleted versions. If many pages of the database are unused, return them to the disk."""
     with contextlib.closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
-        # MLflow keeps the emptied row of a deleted version, so that its number is not reused. MLflow does not delete
-        # the version's tags.
+        # For a deleted version, MLflow keeps an empty row, which reserves the number, and the tags.
         with connection:
             connection.execute(
                 "delete from model_version_tags where exists (select 1 from model_versions version "

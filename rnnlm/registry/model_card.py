@@ -1,4 +1,4 @@
-"""The model card, which tells a reader what to know before using a version. It is written from recorded metadata."""
+"""The model card of a version for its users. It is written from recorded metadata."""
 
 import math
 import textwrap
@@ -17,9 +17,10 @@ from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
 
-COMPARISON = "## Beside version"  # The beginning of the heading of the comparison with the champion.
+# The beginning of the heading of the section that compares a version with the champion.
+COMPARISON = "## Beside version"
 LONGEST_DESCRIPTION = 5_000  # The most characters that the description column of MLflow's database can hold.
-LONGEST_LINE = 76  # The largest number of characters of a line of code. MLflow's page truncates longer lines.
+LONGEST_LINE = 76  # The maximum length of a line of code in a description. MLflow's page truncates longer lines.
 
 
 CARD = """# {name}
@@ -137,8 +138,8 @@ def memory_limit(model: ModelConfig) -> str:
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
     """Return the beginning of a version's page in Markdown, which compares its scores with those of the champion.
 
-    The paired difference comes first. If the two scores belong to datasets that differ in text or tokens, the
-    difference of the scores is not shown.
+    The paired difference comes first. The difference of the two scores is only shown if both models were scored on the
+    same text and tokens.
     """
     test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]
     same_dataset = parent.dataset_id == candidate.dataset.dataset_id
@@ -161,10 +162,10 @@ def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evide
 
 
 def description_of(card: str, comparison: str = "") -> str:
-    """Return the card for MLflow's page, without its title, with wrapped code, and shortened to fit the database.
+    """Return the model card as MLflow's description.
 
-    The page already shows the name above the description. `comparison` is the result of comparison_with(), and is
-    inserted after the first paragraph.
+    The title is removed, because the page shows the name. Long code lines are wrapped, and the text is shortened to the
+    database's limit. `comparison` is the result of comparison_with(), and is inserted after the first paragraph.
     """
     first, _, others = (card.partition("\n\n")[2] if card.startswith("# ") else card).partition("\n\n")
     rest = "\n\n… the rest: README.md in the bundle\n"

@@ -1,4 +1,4 @@
-"""Lists of registered models, and the look-up of a model's folder on this machine by any of its names."""
+"""Lists of registered models, and the search for the folder of a model by any of its names."""
 
 import math
 import re
@@ -38,7 +38,7 @@ def list_models(home: Home) -> list[ListedVersion]:
     if is_empty(home):
         return []
     with reaching_mlflow(home) as client:
-        # A search for versions does not return aliases, so they are read from the registered models.
+        # MLflow's search for versions does not return aliases, so they are read from the registered models.
         aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
         versions = [registry_version(version, aliases.get(version.name)) for version in found]
@@ -54,7 +54,8 @@ def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersio
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
     """Return the version with the lowest validation perplexity for each model and dataset, in the given order.
 
-    Perplexities of two datasets are not comparable. Of equal versions, the first registered one is returned.
+    Perplexities of two datasets are not comparable. Among versions with equal perplexity, the first registered one is
+    returned.
     """
     best: dict[tuple[str, str], ListedVersion] = {}
     for version in sorted(versions, key=lambda version: (version.validation_perplexity or math.inf, version.version)):
@@ -66,9 +67,9 @@ def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
 def full_reference(home: Home, wanted: str | None) -> str:
     """Return the full reference to one model, which is a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
-    `wanted` is one of these, a registered NAME (which means its champion), NAME@ALIAS or NAME/VERSION. None means the
-    champion of the only registered model. Raise ModelError if `wanted` is None and there is not exactly one such model,
-    or if `wanted` names two models. Any other text is returned unchanged.
+    `wanted` is one of these references, a registered NAME (whose champion is meant), NAME@ALIAS or NAME/VERSION. If it
+    is None, the champion of the only registered model is meant. Raise ModelError if `wanted` is None and there is not
+    exactly one such model, or if `wanted` names two models. Any other text is returned unchanged.
     """
     if wanted is None:
         names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
@@ -98,7 +99,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
 
 
 def matching_runs(home: Home, beginning: str) -> list[Path]:
-    """Return the model folders of the runs whose id begins with `beginning`."""
+    """Return the model folders of the runs whose ids begin with `beginning`."""
     runs = sorted(home.runs.glob(f"{beginning}*/model")) if RUN_ID.fullmatch(beginning) else []
     return [run for run in runs if is_model(run)]
 
@@ -117,13 +118,12 @@ def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, st
 def model_folder(home: Home, wanted: str | None) -> Path:
     """Return a folder with the configuration, safetensors and tokenizer of a model. Raise ModelError if there is none.
 
-    `wanted` is the argument of full_reference(). A run may also be given by its model folder or the beginning of its
-    id.
+    `wanted` is a model as in full_reference(). A run may also be given by its model folder or the beginning of its id.
     """
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    # An absolute path is needed, because files in its parent folders are read, too.
+    # The path is made absolute, because files in its parent folders are read, too.
     named = expanded(reference).absolute()
     places = [named / "model", named]
     for place in places:
@@ -147,7 +147,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def corpus_settings(folder: Path) -> dict[str, Any]:
-    """Return those corpus settings of the model in `folder` that differ from the defaults.
+    """Return the corpus settings of the model in `folder` that differ from the defaults.
 
     The result is empty if the configuration was stored neither with the model's run nor with its registered version.
     """
@@ -182,16 +182,17 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"again. Otherwise, roll back to another version: rnnlm rollback {version.name}"
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
-        # The user has named the server of a remote bundle, and thereby trusts it. A bundle of the rnnlm home is not
-        # trusted, because the home may have been restored from elsewhere.
+        # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
+        # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
+        # files of the home may come from somebody else.
         note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
 
 def run_model_folder(home: Home, wanted: str | None) -> Path:
-    """Return the model's folder inside its training run, where the other files of the run are.
+    """Return the model's folder inside its training run, which also contains other files.
 
-    `wanted` is the argument of model_folder(). Raise ModelError if the run of a registered version is not in this rnnlm
+    `wanted` is a model as in model_folder(). Raise ModelError if the run of a registered version is not in this rnnlm
     home, or was trained again after the registration.
     """
     reference = full_reference(home, wanted)
@@ -218,7 +219,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
 def unchanged(home: Home, folder: Path) -> Path:
     """Return the model's folder. If it belongs to a finished run, raise ModelError if its files have changed.
 
-    The files are hashed again only if their size or times have changed.
+    The files are hashed again only if their sizes or times have changed.
     """
     run = folder.parent
     if RunFolder(run).finished and RunFolder(run).facts_path.exists() and (damage := find_new_damage(home, run)):
@@ -260,7 +261,7 @@ def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
 
 
 def fetched(home: Home, version: RegistryVersion) -> Path:
-    """Return the folder of the version's artifacts, which are downloaded once if the artifact store is remote."""
+    """Return the folder of the version's artifacts, which are downloaded once from a remote artifact store."""
     number, uri = str(version.number), tracking_uri(home)
     identity = [uri, version.name, number, version.created_ms, BUNDLE]
     final = home.fetched / digest_of(identity)[:16]
@@ -273,8 +274,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
                 raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
-            # The downloaded copy contains its own marker of completeness. If the copy is damaged, write_once replaces
-            # it.
+            # The downloaded files contain a marker of completeness. write_once uses it to replace a damaged copy.
             if damage := find_bundle_damage(version, Path(local)):
                 raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")
             shutil.copytree(local, partial, dirs_exist_ok=True)

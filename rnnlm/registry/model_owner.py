@@ -1,7 +1,6 @@
 """Owners of registered models. A model belongs to the source of its first version; other sources get another name.
 
-A version that was registered under an explicit `registry.model_name` makes its source an owner, too, because a user has
-declared that both belong together.
+If a version was registered under an explicit `registry.model_name`, its source becomes an owner, too.
 """
 
 import json
@@ -26,16 +25,16 @@ logger = logging.getLogger(__name__)
 def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str = "") -> str:
     """Return the corpus name under which the configured source is registered.
 
-    This is `name`, or `name` with a digest of the source if the registered model of that name belongs to another
-    source. An explicit `registry.model_name` takes precedence over both. Without MLflow, `name` is returned. `digest`
-    is the sha256 of the text, if known.
+    This is `name`. If the registered model of that name belongs to another source, it is `name` with a digest of the
+    source. If `registry.model_name` is set or MLflow fails, it is always `name`. `digest` is the sha256 of the text, if
+    known.
     """
     if config.registry.model_name:
         return name
     model = registered_name(config.registry, name)
     try:
         owner = other_owner(home, config, model, digest)
-    except TrackingError:  # If MLflow is unavailable, training continues, and the registration repeats this check.
+    except TrackingError:  # If MLflow is unavailable, training continues. The registration repeats this check.
         return name
     if owner is None:
         return name
@@ -50,7 +49,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
 
 
 def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord) -> CorpusRecord:
-    """Return the corpus under the name of its registered model, so that no two sources share a registered model."""
+    """Return the corpus under the name of its registered model, which own_corpus_name() determines."""
     return corpus.model_copy(update={"name": own_corpus_name(home, config, corpus.name, corpus.digest)})
 
 
@@ -62,10 +61,10 @@ def with_own_name(home: Home, candidate: Candidate) -> Candidate:
 
 
 def other_owner(home: Home, config: PipelineConfig, model: str, digest: str = "") -> str | None:
-    """Return the source that owns the registered model `model`. Return None if this is the configured source.
+    """Return the source that owns the registered model `model`, or None if this is the configured source.
 
-    Two sources are the same if they are the same location, even if the rnnlm home has moved, or if one of their texts
-    was the same. Raise TrackingError if MLflow fails.
+    Two sources are the same if they have the same location, even in an rnnlm home that was moved, or if one of their
+    texts was the same. Raise TrackingError if MLflow fails.
     """
     versions = [version for _, version in sorted(registered_versions(home, model).items()) if known_source(version)]
     owning = [version for version in versions if version is versions[0] or is_named(version)]
@@ -84,16 +83,16 @@ def places_of(versions: Iterable[RegistryVersion]) -> set[str]:
 def known_source(version: RegistryVersion) -> str:
     """Return the source of the version's text, or "" if it is unknown.
 
-    rnnlm 0.3 stored relative paths as they were given, and such a path does not identify a source.
+    The source is unknown if it is a relative path, as rnnlm 0.3 stored it.
     """
     source = version.facts.get("corpus_source", "")
     if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
         return source
-    # Since the registration, the source may have become a symbolic link.
+    # The path is resolved again, because it may have become a symbolic link since the registration.
     return absolute_source(source) if Path(source).is_absolute() else ""
 
 
 def is_named(version: RegistryVersion) -> bool:
-    """Return True if the version's settings named the registered model explicitly."""
+    """Return True if the settings of the version set registry.model_name."""
     settings = version.facts.get("configuration", "")
     return settings.startswith("{") and "model_name" in json.loads(settings).get("registry", {})

@@ -1,4 +1,4 @@
-"""Events at the end of a scheduled run: how it ended, a new champion, a worse candidate, or why it stopped.
+"""Events at the end of a scheduled run: its result, a new champion, a worse candidate, or the reason why it stopped.
 
 | event                      | when                                                                                 |
 |----------------------------|--------------------------------------------------------------------------------------|
@@ -11,8 +11,8 @@
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                      |
 
 Two models are compared on the same lines in nats per byte, because every run has its own tokenizer and test split.
-Scores of different texts are never subtracted. A run that registers nothing new only has the event "ended". The event
-rnnlm.scores.drifted is in rnnlm/extensions/scoring/drift.py.
+Scores on different texts are never subtracted. A run that registers nothing new only has the event rnnlm.night.ended.
+The event rnnlm.scores.drifted is in rnnlm/extensions/scoring/drift.py.
 """
 
 from typing import Any
@@ -31,8 +31,8 @@ NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
 CANDIDATES = "rnnlm.candidates"  # A label with the number of candidates in a row that did not replace the champion.
 LEFT_OUT_SHOWN = 5
-# The event is sent from this increase of the loss on, as a fraction of the champion's nats per byte. Another seed
-# changes the loss several times less.
+# The smallest increase of the loss for which rnnlm.perplexity.regressed is sent, as a fraction of the champion's nats
+# per byte. It is several times the effect of another seed.
 REGRESSION = 0.03
 
 
@@ -64,7 +64,7 @@ def event(
 
 
 def registration_events(registered: RegisteredVersion, corpus_name: str) -> tuple[NightEvent, ...]:
-    """Return the events of a new version, or none if it was registered before."""
+    """Return the events of a new version. Return no events if the version was registered before."""
     if registered.skipped or registered.repaired:
         return ()
     name, version = registered.name, f"{registered.name} version {registered.version}"
@@ -80,7 +80,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     candidates = registered.kept
-    # `candidates` is 0 for a version that was not meant to be promoted.
+    # `candidates` is 0 for a version with registry.promote=never.
     if registered.alias == "challenger" and candidates:
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"

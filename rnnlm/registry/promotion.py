@@ -12,23 +12,23 @@ from rnnlm.registry.decision_text import WAITS, better_or_worse, evidence_in_wor
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.result_records import Alias, Evidence
 
-BEST_VERSION = "best_version"  # The key under which a version's metadata stores Decision.best_version.
+BEST_VERSION = "best_version"  # The key of Decision.best_version in a version's metadata.
 BEST_WITHIN = timedelta(days=30)
-ROUNDING = 1e-6  # Scores that differ by less than this number of nats per byte differ only by rounding.
+ROUNDING = 1e-6  # Scores that differ by less than this number of nats per byte are equal except for rounding.
 
 
 class Decision(NamedTuple):
     alias: Alias
     reason: str
     evidence: Evidence | None = None
-    # The number of the version with the lowest loss on the lines of this comparison, among the candidate and the
-    # champions of the last month.
+    # The number of the version with the lowest loss on the lines of this comparison: the candidate or a champion of the
+    # last month.
     best_version: int | None = None
     own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
 
 
 def undecidable(champion: int, why: str) -> Decision:
-    """Return the decision not to promote the version, because there is no evidence. `rnnlm promote` can override it."""
+    """Return the decision not to promote the version for lack of evidence. `rnnlm promote` can override it."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
@@ -44,9 +44,9 @@ def decide(
         evidence: The evidence of the comparison.
         version: The number of the earlier version.
         config: The settings of the registry.
-        called: The word for the earlier version in the reason.
-        must_be_better: The reason why this candidate has to be better whatever the policy is, such as "it has read the
-            same text". If "", there is none.
+        called: The term for the earlier version in the reason.
+        must_be_better: The reason why this candidate must be better with any policy, such as "it has read no newer
+            text", or "" if there is no such reason.
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":
@@ -72,8 +72,8 @@ def decide(
 def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: int, config: RegistryConfig) -> Decision:
     """Return the decision after a comparison on the lines that the champion had held out from its own training.
 
-    If the candidate is worse on these lines, a person must approve it. Otherwise, added text of another kind could hide
-    that the candidate is worse on the text for which the champion is used.
+    If the candidate is worse on these lines, a person must approve it. Without this rule, a candidate that is worse on
+    the text for which the champion is used could win because of newly added text of another kind.
     """
     if own_evidence is None or decision.evidence is None or own_evidence.lines == decision.evidence.lines:
         return decision
@@ -81,7 +81,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
     margin = config.margin * own_evidence.champion_nats_per_byte
     if decision.alias == "challenger" or own_evidence.units < config.minimum_units or own_evidence.difference <= margin:
         return decision
-    if own_evidence.lower <= 0:  # The difference may be due to chance.
+    if own_evidence.lower <= 0:  # The candidate is not significantly worse.
         return decision
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (
@@ -92,7 +92,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
 
 
 def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
-    """Return a decision that waits for a person's approval if registry.approval is true, otherwise `decision`."""
+    """Return a decision that waits for a person's approval if registry.approval is true, else `decision`."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
     return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")
@@ -102,8 +102,8 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
     """Combine the decisions against the champion and against the best champion, and set the version that is now best.
 
     The evidence of the result is that of the comparison with the present champion, which is the version's parent.
-    `beside_best` is None if the best champion is the present one, or if the candidate did not win against the present
-    one. `best` is the best version before this comparison.
+    `beside_best` is None if there was no comparison with another champion. `best` is the best version before this
+    comparison.
     """
     if decision.alias == "challenger":
         return decision._replace(best_version=best)
@@ -118,8 +118,8 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
     It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
-    registered model. A version whose registration was killed before its alias was set is ignored. The result is None
-    if a person chose the champion, because this person may have had reasons not to use a better version.
+    registered model. A version whose registration was killed before its alias was set is ignored. The result is None if
+    a person chose the champion, because this person may have decided against a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
@@ -147,22 +147,22 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
     """Return for how many runs in a row this champion was kept, with or without evidence.
 
-    `versions` are all versions of the registered model. Each version that did not replace the champion stores its
-    number in the row. Versions that were not meant to be promoted (registry.promote=never) store 0 and are not counted.
+    `versions` are all versions of the registered model. Each version that did not replace the champion stores how many
+    such versions there were up to it. A version with registry.promote=never stores 0 and is not counted.
     """
     challengers = challengers_of(versions, champion)
     return max([len(challengers), *(one.kept for one in challengers)])
 
 
 def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
-    """Return when this champion was first kept since it became champion, in ISO 8601, or None if it never was.
+    """Return the time when this champion was first kept, in ISO 8601, or None if it never was.
 
-    Later versions store the time, too, in case the first one is removed.
+    Later versions also store this time, so that it is known even if the first version was removed.
     """
     return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    """Return the versions that did not replace this champion, without those that were not meant to be promoted."""
+    """Return the versions that did not replace this champion, except those with registry.promote=never."""
     challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
     return [one for one in challengers if one.facts.get("kept") != "0"]

@@ -9,7 +9,7 @@ from rnnlm.registry.registry_version import champion_of, read_versions
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-LONGEST_REASON = 1_000  # The most characters that a reason may have.
+LONGEST_REASON = 1_000  # The maximum number of characters of a reason.
 NO_REASON = "no reason given"
 
 

@@ -91,7 +91,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
 
 
 def described_model(corpus_name: str) -> str:
-    """Return the description of the registered model on its MLflow page."""
+    """Return the description of a registered model for its MLflow page."""
     return (
         f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
         "`challenger` is the last one that did not replace the champion. A version's description is its model card."
@@ -99,12 +99,12 @@ def described_model(corpus_name: str) -> str:
 
 
 def is_decided(version: RegistryVersion) -> bool:
-    """Return True if the version has the entry `alias`, which is written last, after the decision was carried out."""
+    """Return True if the version has the entry `alias`, which is written after the decision was carried out."""
     return "alias" in version.facts
 
 
 def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> RegistryVersion | None:
-    """Return the newest version with the same weights and run, made by the same code and with the same scores."""
+    """Return the newest version with the tags `identity`, which are those of identity_tags()."""
     of_run = read_versions(client, name, f" and tags.run_id = '{identity['run_id']}'")
     found = (version for version in of_run if identity.items() <= version.facts.items())
     return max(found, key=lambda version: version.number, default=None)
@@ -144,7 +144,7 @@ def log_files(
     candidate: Candidate,
     card: str,
 ) -> int | None:
-    """Log the bundle and its evidence, with a marker of the digests of all files. Damaged files are overwritten.
+    """Log the bundle, its evidence and a marker with the digests of all files. Damaged files are overwritten.
 
     Return the number of documents on which the model was trained, or None if it is unknown.
     """
@@ -186,7 +186,7 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     """Decide whether the version becomes champion or challenger, and record the evidence."""
     name, number = version.name, version.number
     champion = champion_of(client, name)
-    # An earlier call made the version champion, and was killed before it wrote the last tag.
+    # An earlier call made this version champion, and was killed before it wrote the entry `alias`.
     if champion is not None and champion.number == number:
         set_facts(client, name, number, {"alias": "champion"})
         return
@@ -232,7 +232,7 @@ def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
-    """Return the version with its present alias, which may have been moved since the registration."""
+    """Return the version with its present alias, which may have changed since the registration."""
     versions = {version.number: version for version in read_versions(client, name)}
     version, champion = versions[number], champion_of(client, name)
     before = max((other for other in versions if other < number), default=None)
@@ -250,7 +250,7 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
         version=number,
         alias=alias,
         reason=reason,
-        # If the alias has moved to a later version, the number still identifies this version.
+        # An alias that has moved to a later version does not identify this version, so the number is used instead.
         uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
         evidence=version.evidence,
         own_evidence=version.own_evidence,

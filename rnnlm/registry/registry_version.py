@@ -1,8 +1,8 @@
 """Registered versions and their metadata, which are stored as tags in MLflow.
 
-Three entries of the metadata that people filter by have their own tags. MLflow's list of versions shows the beginning
-of every tag of every version. Therefore all other entries share a fourth tag, `facts`, which begins with the score in
-words and ends with the entries as JSON. MLflow's search finds an entry by LIKE, such as ``tags.facts LIKE
+Three entries of the metadata have their own tags, so that users can filter versions by them. MLflow's list of versions
+shows the beginning of every tag. Therefore all other entries share a fourth tag, `facts`, which begins with the score
+in words and ends with the entries as JSON. MLflow's search finds an entry by LIKE, such as ``tags.facts LIKE
 '%"corpus_digest": "8c0ff25c%'``.
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-# The metadata entries that have their own tags, and the names of the tags. The entry `alias` is the alias that the
-# version got when it was decided. A former champion keeps the entry.
+# The metadata entries that have their own tags, and the names of the tags. The entry `alias` is the alias at the time
+# of the decision, and does not change afterwards.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
 # The tag with the perplexity on the test split in words, followed by a JSON object with all other entries.
 FACTS = "facts"
@@ -31,12 +31,12 @@ class RegistryVersion(Record):
 
     name: str
     number: int
-    # The metadata, see docs/reference/registry.md. For a version that another program registered, these are its tags.
+    # The metadata (see docs/reference/registry.md), or the tags of a version that another program registered.
     facts: dict[str, str] = {}
     aliases: tuple[str, ...] = ()
     created_ms: int = 0  # The time of registration, in milliseconds since 1970.
     mlflow_run_id: str = ""
-    source: str = ""  # The location where MLflow keeps the files.
+    source: str = ""  # The location where MLflow stores the version's files.
     description: str = ""  # The model card.
 
     @property
@@ -50,7 +50,7 @@ class RegistryVersion(Record):
 
     @property
     def parent(self) -> int | None:
-        """The champion with which the version was compared."""
+        """The number of the champion with which the version was compared."""
         return int(self.facts["parent_version"]) if "parent_version" in self.facts else None
 
     @property
@@ -68,14 +68,14 @@ class RegistryVersion(Record):
     def own_evidence(self) -> Evidence | None:
         """The evidence on the lines that the champion had held out from its training.
 
-        It is None if all lines of `evidence` are such lines, or if the lines are unknown.
+        It is None if the champion had held out all lines of `evidence`, or if its held-out lines are unknown.
         """
         value = self.facts.get("own_evidence")
         return Evidence(**json.loads(value)) if value else None
 
     @property
     def kept(self) -> int:
-        """For how many runs in a row the champion had been kept, including the run of this version."""
+        """The number of runs in a row that kept the champion, including the run of this version."""
         return int(self.facts.get("kept", 0))
 
     def figure(self, fact: str) -> float | None:
@@ -98,7 +98,7 @@ class RegistryVersion(Record):
 def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
     """Return a model version of MLflow as a RegistryVersion.
 
-    `aliases` maps the aliases of the registered model to numbers, because MLflow's search does not return them.
+    `aliases` contains the version number of each alias, because MLflow's search does not return aliases.
     """
     number = int(version.version)
     return RegistryVersion(
@@ -118,7 +118,7 @@ def read_version(client: "MlflowClient", name: str, number: int) -> RegistryVers
 
 
 def read_versions(client: "MlflowClient", name: str, filter_string: str = "") -> list[RegistryVersion]:
-    """Return the versions of a registered model, which must exist, that match MLflow's filter."""
+    """Return the versions that match MLflow's filter. The registered model must exist."""
     aliases = aliases_of(client, name)
     found = all_pages(partial(client.search_model_versions, f"name = '{name}'{filter_string}"))
     return [registry_version(version, aliases) for version in found]
@@ -162,9 +162,9 @@ def other_facts(tags: dict[str, str]) -> dict[str, str]:
 
 
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
-    """Set entries of a version's metadata. None removes an entry. The caller must hold the registered model's lock.
+    """Set entries of a version's metadata. The value None removes an entry.
 
-    The entries in the tag `facts` are set in one step.
+    The caller must hold the registered model's lock. All entries in the tag `facts` are set in one step.
     """
     version = str(number)
     tags = client.get_model_version(name, version).tags

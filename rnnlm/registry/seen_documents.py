@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:
     """Write the fingerprints of all documents and lines that the candidate has seen.
 
-    This includes what the models have seen from which its training started. Return the number of documents. If it is
-    unknown what such a model has seen, write no file and return None.
+    This includes the text that earlier models have seen if training started from their weights. Return the number of
+    documents. If this text is unknown for an earlier model, write no file and return None.
     """
     run = candidate.run
     ancestors = run.folder / ANCESTOR_DOCUMENTS if run.started_from else None
@@ -73,8 +73,8 @@ def saw_the_same_documents(one: Path, other: Path) -> bool:
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
     """Return why equal texts of the two corpora cannot be recognized as equal, or None if they can.
 
-    Fingerprints do not depend on cleaning, unless digits were replaced by letters. Versions that are older than
-    fingerprints have digests of bytes, which change with any cleaning.
+    Fingerprints do not depend on cleaning, unless digits were replaced by letters. Versions without fingerprints have
+    digests of bytes, which change with any cleaning.
     """
     its = CorpusConfig.model_construct(**corpus_settings_in_tags(earlier))
     fields = ("normalization", "lowercase", "digits")
@@ -91,7 +91,7 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
 def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
     """Return True if equal lines of both corpora have equal digests.
 
-    The digest of a line depends on its digits, so both corpora must have the same setting for digits.
+    The digest of a line depends on its digits, so both corpora must replace digits in the same way.
     """
     return candidate.digits == corpus_settings_in_tags(earlier).get("digits")
 
@@ -100,7 +100,7 @@ def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
     """Return the version's corpus settings that differ from the defaults, as stored in the version's tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
-    # The version was registered by an early release, or its settings were too long for a tag.
+    # An early release has registered the version, or its settings were too long for a tag.
     except (KeyError, ValueError):
         return {}
     return settings

@@ -1,8 +1,8 @@
 """The program inside a registered model. It loads the model and predicts on machines without rnnlm.
 
-MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the
-modules of rnnlm that it needs (bundle.portable_modules). The modules are imported from the copy under a private name.
-No pickle is used.
+MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the rnnlm
+modules that the model needs (bundle.portable_modules). The modules are imported from the copy under a private name. No
+pickle is used.
 """
 
 import importlib
@@ -33,7 +33,7 @@ LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Logits divided b
 class PredictionRequest(BaseModel):
     """One row of the input, with either a prompt to continue or a text to score.
 
-    MLflow validates each row, and derives the model's signature from this class.
+    MLflow validates each row, and derives the signature of the model from this class.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -49,7 +49,10 @@ class PredictionRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def drop_missing_cells(cls, row: Any) -> Any:
-        """Remove missing values. A data frame represents them by NaN, which converts a column of integers to floats."""
+        """Remove missing values.
+
+        In a data frame a missing value is NaN, which converts a column of integers to floats.
+        """
         if not isinstance(row, dict):
             return row
         row = {name: value for name, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
@@ -85,7 +88,8 @@ class ServedModel(PythonModel):
         self.model = saved_model.read_saved_model(bundle)
         self.weights = inference_weights.InferenceWeights(self.model)  # All prompts share these weights.
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = saved_config.read_saved_cut(bundle)  # An object with the attributes of document_losses.Cut.
+        # The settings by which the model's text is split into rows; see document_losses.Cut.
+        self.cut = saved_config.read_saved_cut(bundle)
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None
@@ -107,9 +111,9 @@ class ServedModel(PythonModel):
     def score(self, text: str) -> dict[str, object]:
         """Return the loss of a text as JSON. Values are None if the text has no token or byte to score.
 
-        Only bits_per_byte includes the information that tokens do not contain, such as the spelling of unknown words.
+        Only bits_per_byte includes information that the tokens lack, such as the spelling of unknown words.
         """
-        # Half of a surrogate pair cannot be encoded as UTF-8, and is replaced by a question mark.
+        # An unpaired surrogate cannot be encoded as UTF-8, and is replaced by a question mark.
         text = text.encode("utf-8", "replace").decode("utf-8")
         (loss,) = self.document_losses.document_losses(self.model, self.tokenizer, [text], self.cut)
         tokens = zip(self.tokenizer.pieces(loss.token_ids), loss.nll_nats.tolist(), strict=True)
@@ -124,13 +128,13 @@ class ServedModel(PythonModel):
 def load_modules(code: Path, *names: str) -> list[ModuleType]:
     """Load modules of the package in `code`, under a name derived from the package's content.
 
-    Hence a process can use two versions of a module at the same time.
+    With such names a process can use two versions of a module at the same time.
     """
     content = b"".join(path.read_bytes() for path in sorted(code.rglob("*.py")))
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:
         sys.modules[package] = ModuleType(package)
-    # Another version with the same code may have loaded the package first, and its folder may have been deleted since.
+    # The package may have been loaded from another version's folder that was deleted since, so its path is set again.
     sys.modules[package].__path__ = [str(code)]
     return [importlib.import_module(f"{package}.{name}") for name in names]
 

@@ -1,6 +1,6 @@
-"""The choice of the registered model from which training starts. The choice is made once per text.
+"""The choice of the registered model from which training starts. The choice is made once for each text.
 
-If it were made again at each run, a model could be trained twice on the same text.
+If every run chose again, a model could be trained twice on the same text.
 """
 
 import logging
@@ -25,7 +25,7 @@ from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_f
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
-STORED_SETTINGS = {  # Fields in the configuration of a saved model, and the settings that determine them.
+STORED_SETTINGS = {  # Fields in the configuration of a saved model, and the names of the corresponding settings.
     "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
@@ -44,7 +44,7 @@ STORED_SETTINGS = {  # Fields in the configuration of a saved model, and the set
 def choose_start(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, *, force: bool = False
 ) -> StartedFrom | None:
-    """Return the version that training.start_from names, copied into home.starts, or None for random weights.
+    """Return the version that training.start_from selects, copied into home.starts, or None for random weights.
 
     The choice is stored for this dataset and these settings. Hence a resumed run starts from the same weights, and the
     next run on the same text finds the finished run even if there is a new champion. If `force` is true, the choice is
@@ -60,7 +60,7 @@ def choose_start(
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
         chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
-        # The stored dataset_id makes rnnlm prune keep the file as long as the dataset.
+        # Because of the stored dataset_id, `rnnlm prune` keeps the file as long as the dataset.
         return {"dataset_id": dataset.dataset_id, **chosen}
 
     home.make(home.starts)
@@ -76,7 +76,7 @@ def choose_start(
 def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name: str) -> StartedFrom | str:
     """Return the version to start from, copied into home.starts, or the reason why there is none.
 
-    Raise ModelError if the settings name a version that does not exist or cannot be loaded.
+    Raise ModelError if training.start_from names a version that does not exist or cannot be loaded.
     """
     wanted = config.training.start_from
     try:

@@ -1,4 +1,4 @@
-"""Reading and removal of what MLflow stores for rnnlm: versions, their logged models, and runs.
+"""Reading and removal of the versions, logged models and runs that rnnlm stores in MLflow.
 
 Versions and runs of other programs in the same store are not listed, and therefore never removed.
 """
@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str]  # The kind and name of an item.
 MODEL_TYPE = "language model"
 MISSING = "RESOURCE_DOES_NOT_EXIST"
-# The tag of an MLflow run of a training whose version was registered and later removed.
+# The tag of an MLflow run that trained a registered version which was removed later.
 REMOVED = "rnnlm.removed_version"
 OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnlm have.
 
 
 class Item(Record):
-    """A part of an rnnlm home that is kept or removed as a whole; see rnnlm/extensions/upkeep/inventory.py."""
+    """A unit of data in an rnnlm home that is kept or removed as a whole; see rnnlm/extensions/upkeep/inventory.py."""
 
     kind: str  # One of ITEM_KINDS in inventory.py.
     name: str
@@ -45,7 +45,7 @@ class Item(Record):
     path: Path | None = None  # The item's file or folder, or None if it is not on this disk.
     needs: tuple[Key, ...] = ()
     finished: bool = True  # False for a training run that can be resumed.
-    group: str = ""  # The corpus of a dataset.
+    group: str = ""  # The corpus name of a dataset.
 
     @property
     def key(self) -> Key:
@@ -54,8 +54,9 @@ class Item(Record):
 
 class StoredModels(Record):
     versions: tuple[RegistryVersion, ...] = ()
-    items: tuple[Item, ...] = ()  # The logged models, which are the files of versions, and the MLflow runs.
-    pruned_runs: frozenset[str] = frozenset()  # The runs in home.runs whose version was registered and later removed.
+    items: tuple[Item, ...] = ()  # The logged models (the files of versions) and the MLflow runs.
+    # The ids of runs in home.runs whose version was registered and later removed.
+    pruned_runs: frozenset[str] = frozenset()
 
 
 def read_store(home: Home) -> StoredModels:
@@ -79,7 +80,7 @@ def read_store(home: Home) -> StoredModels:
     for name, run in runs.items():
         changed = run.info.end_time or run.info.start_time
         if run.info.status == "RUNNING":
-            # A run whose status is RUNNING counts as used now. `settle` ends the run if its process no longer exists.
+            # A run with the status RUNNING counts as used now. `settle` ends it if its process no longer exists.
             changed = time.time() * 1000
         items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
     pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
@@ -92,7 +93,7 @@ def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: flo
 
 
 def our_versions(client: "MlflowClient", name: str) -> list[RegistryVersion]:
-    """Return those versions of a registered model that rnnlm registered."""
+    """Return the versions of a registered model that rnnlm registered."""
     return [version for version in read_versions(client, name) if "model_sha256" in version.facts]
 
 
@@ -122,8 +123,8 @@ def remove_versions(
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:
-            # The tag is set first. If the process is killed now, `rnnlm prune` still sees that the run was registered,
-            # and need not keep the run.
+            # The tag is set before the version is deleted. If the process is killed in between, `rnnlm prune` still
+            # knows that the run was registered, and need not keep it.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
             client.delete_model_version(name, str(version.number))
@@ -154,7 +155,7 @@ def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
 
 
 def remove_files(folder: Path | None) -> None:
-    """Remove the files of a logged model or run. As in `mlflow gc`, this must happen before its row is deleted.
+    """Remove the files of a logged model or run. As in `mlflow gc`, call this before deleting the row of the database.
 
     If the process is killed in between, the row still refers to the remaining files.
     """
@@ -163,9 +164,9 @@ def remove_files(folder: Path | None) -> None:
 
 
 def delete_unfinished_models(home: Home) -> int:
-    """Delete the logged models whose registration was killed, and return how many they were.
+    """Delete the logged models of killed registrations, and return the number of deleted models.
 
-    MLflow shows their status as Pending.
+    MLflow shows the status of these models as Pending.
     """
     if is_empty(home):
         return 0
@@ -188,9 +189,9 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
 
 
 def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
-    """Return the models whose registration was killed or is running.
+    """Return the logged models whose registration was killed or is running.
 
-    MLflow would show killed ones as Pending forever.
+    MLflow would show the killed ones as Pending forever.
     """
     models = all_pages(partial(client.search_logged_models, experiments))
     return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

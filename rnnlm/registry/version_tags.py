@@ -1,4 +1,4 @@
-"""Candidates for registration, and the tags of a version, which identify it and record its origin.
+"""Candidates for registration, and the tags that identify a version and record its origin.
 
 MLflow's search finds versions by their tags (`tags.dataset_id = '…'`). All values are strings.
 """
@@ -33,7 +33,7 @@ from rnnlm.tracking.mlflow_store import is_embedded
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
 SETTINGS = "settings"  # The metadata entry with a digest of the run's settings; see settings_fact().
 SETTING_SECTIONS = ("corpus", "tokenizer", "sequences", "model", "training")
-LONGEST_TAG = 5_000  # The most characters that a tag in MLflow's database can hold.
+LONGEST_TAG = 5_000  # The maximum number of characters of a tag in MLflow's database.
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,21 @@ class Candidate:
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
-    # The configuration before settings such as the network's size were chosen. None means that nothing was chosen.
+    # The given configuration if rnnlm chose settings such as the network's size afterwards. None means that nothing was
+    # chosen.
     told: PipelineConfig | None = None
 
     @property
     def given(self) -> PipelineConfig:
-        """The configuration that was given to the run."""
+        """The configuration as given by the user, before any settings were chosen."""
         return self.told or self.config
 
 
 def registered_name(config: RegistryConfig, corpus_name: str) -> str:
-    """Return the configured name, or else `rnnlm-<corpus name>`, so that there is one registered model per corpus."""
+    """Return the configured name.
+
+    Its default is `rnnlm-<corpus name>`, so that each corpus has one registered model.
+    """
     return config.model_name or f"rnnlm-{corpus_name}"
 
 
@@ -77,7 +81,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return tags for the known origin of the corpus, such as its source, digest and dataset."""
+    """Return tags for the origin of the corpus as far as it is known, such as its source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = CorpusFolder(corpus_folder(home, dataset)).facts
@@ -97,7 +101,7 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
 
 
 def settings_fact(config: PipelineConfig) -> str:
-    """Return a digest of the settings that differ from the defaults and can change a model of the same source."""
+    """Return a digest of the settings that differ from the defaults and may change the model for a given source."""
     dump = config.model_dump(mode="json", exclude_defaults=True)
     found = {name: dump[name] for name in SETTING_SECTIONS if name in dump}
     for name in ("source", "name", "sha256", "refresh"):
@@ -123,7 +127,7 @@ def setting_changes_results(path: str) -> bool:
 
 
 def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
-    """Return the source of the text, as an address without secrets, or as absolute path and path in the rnnlm home.
+    """Return the source of the text: an address without secrets, or an absolute path and a path in the rnnlm home.
 
     If two addresses differ only in their secrets, the digests of their queries differ.
     """
@@ -131,7 +135,7 @@ def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
     facts = {"corpus_source": redacted(source)}
     if "://" in source and (query := urlsplit(source).query):
         facts["corpus_source"] += f" ({digest_of(query)[:8]})"
-    # A registry that several rnnlm homes share must not store paths relative to one of them.
+    # If several rnnlm homes share the registry, a path relative to one of them is not stored.
     if Path(source).is_absolute() and is_embedded(home):
         facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
     return facts

@@ -1,4 +1,4 @@
-"""Terminal output that explains how a model predicts a text, with one time step per line."""
+"""Terminal output that explains how a model predicts a text, with one step per line."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def step_row(step: ExplanationStep) -> dict[str, Any]:
 
 
 def best_guesses(step: ExplanationStep, width: int) -> str:
-    """Return as many of the most probable tokens as fit, with their probabilities in percent."""
+    """Return the most probable tokens with their probabilities in percent, as many as fit into `width` characters."""
     text = ""
     for token, probability in step.alternatives:
         guess = f"{shorten(token, LONGEST_TOKEN)} {100 * probability:.0f}%"

@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Return on how many lines two models of the text can be compared, and the difference that this detects."""
+    """Return the number of lines on which two models can be compared, and the smallest detectable difference."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""

@@ -1,6 +1,6 @@
 """The values that commands print with --json. A run, a score or a registered version has the same form in all commands.
 
-docs/reference/json.md lists the names, and a test compares this list with the output of the commands.
+docs/reference/json.md lists the names. A test compares this list with the output of the commands.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def part_figures(score: SplitScore) -> dict[str, Any]:
-    """Return the scores of the network and of the n-gram model, with null for a missing part.
+    """Return the scores of the network and of the n-gram model, with null for a part that does not exist.
 
     If the model is a network without an n-gram model, its scores are also those of the network.
     """
@@ -110,7 +110,7 @@ def version_value(version: ListedVersion) -> dict[str, Any]:
 
 
 def details_value(details: VersionDetails) -> dict[str, Any]:
-    """Return a registered version with all information in the registry, in the form that `rnnlm models show` prints."""
+    """Return all information in the registry about a version, in the form that `rnnlm models show` prints."""
     value = details.model_dump(mode="json", exclude={"listed", "corpus", "parents", "changes", "source"})
     corpus = {"corpus" if name == "name" else f"corpus_{name}": fact for name, fact in details.corpus.items()}
     parents = [

@@ -29,9 +29,9 @@ class Page:
     tables: Mapping[str, TableRows] = field(default_factory=dict)  # Tables by title.
     note: str = ""  # An explanation of the tables in Markdown.
     pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
-    # Other files by name, which are only listed on the terminal.
+    # Other files by name. They are only listed on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
-    # The stage whose time the Markdown shows. For a skipped stage, it says so instead.
+    # The stage whose time is shown in Markdown. If it was skipped, this is shown instead.
     stage: StageRecord | None = None
 
     def text(self) -> str:
@@ -57,7 +57,7 @@ class Page:
 
 
 def left_out_tables(left_out: Sequence[LeftOut]) -> dict[str, TableRows]:
-    """Return tables of the files of a source that were not read, or not in their original form."""
+    """Return tables of the files of a source that were not read, or were read with changes."""
     return {
         title: [{"file": one.name, "reason": one.reason} for one in left_out if one.read == read]
         for title, read in (("Read with changes", True), ("Left out", False))

@@ -27,7 +27,7 @@ from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, Samples
 from rnnlm.storage.stage_folders import RunFolder
 
 FILES_SHOWN = 20
-# A hint that says which settings would give a better model than an Elman network; docs/explanation/minutes.md has the
+# A hint at settings with which a model is better than an Elman network; docs/explanation/minutes.md has the
 # measurements.
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
@@ -111,7 +111,7 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
 
 
 def as_used(model: ModelConfig, run: RunRecord) -> ModelConfig:
-    """Return the model's configuration, without its n-gram model if all weights of this model are 0."""
+    """Return the model's configuration, without its n-gram model if all weights of the n-gram model are 0."""
     return model.model_copy(update={"counts": used_counts(run.model_folder)})
 
 
@@ -202,7 +202,7 @@ def sample_lines(sample: Sample) -> list[str]:
 def prepared_summary(record: PreparedRecord) -> str:
     """Return the summary that `rnnlm prepare` prints.
 
-    It begins with the id of the dataset, by which other commands find it.
+    It begins with the id of the dataset, which other commands accept.
     """
     dataset = record.dataset
     facts = {

@@ -8,13 +8,13 @@ from rnnlm.display.text_layout import fact_lines, markdown_table
 from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
-if TYPE_CHECKING:  # At run time, importing these modules would load torch.
+if TYPE_CHECKING:  # These imports are not needed at run time, and would import torch.
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 
 
 def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
-    """Return a report of both models' losses on the same lines, and the bounds of the difference, in Markdown.
+    """Return a report in Markdown of both models' losses on the same lines, and the bounds of the difference.
 
     `own_evidence` is the evidence on the lines that the champion had held out from its training.
     """
@@ -53,7 +53,7 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 def model_row(version: ListedVersion) -> dict[str, Any]:
     """Return a row of `rnnlm models`. Cells are empty if another program registered the version."""
     perplexity, bits = version.test_perplexity, version.bits_per_byte
-    # The table shows bits per byte, which, unlike perplexities, can be compared between tokenizers.
+    # The table shows bits per byte, which are comparable between tokenizers, unlike perplexities.
     return {
         "name": version.name,
         "version": version.version,
@@ -66,7 +66,7 @@ def model_row(version: ListedVersion) -> dict[str, Any]:
 
 
 def lineage_report(details: "VersionDetails") -> str:
-    """Return the text that `rnnlm models show` prints, from the version back to the corpus, then its ancestors."""
+    """Return the text that `rnnlm models show` prints: the version, its origin and corpus, and its ancestors."""
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [
@@ -115,7 +115,7 @@ def settings_line(configuration: str) -> str:
 
 
 def join_tags(values: dict[str, str], **patterns: str) -> str:
-    """Return the existing values, formatted by the patterns and joined in their order.
+    """Return the values that exist, each formatted by its pattern, joined in the order of the patterns.
 
     Counts get thousands separators.
     """
@@ -126,7 +126,7 @@ def join_tags(values: dict[str, str], **patterns: str) -> str:
 def change_line(change: "Change") -> str:
     """Return a line that describes a change of champion.
 
-    It says when and how it happened, which version was replaced, by whom, and why if a person decided.
+    It contains the time, the replaced version, the user and, if a person decided, the reason.
     """
     how = {"first": "the first", "evidence": "by evidence", "hand": "by hand", "rollback": "by a rollback"}
     before = "" if change.before is None else f", in place of version {change.before}"

@@ -1,4 +1,4 @@
-"""The summary of a pipeline run, which is a single page with the result of a scheduled run."""
+"""The summary of a pipeline run, which is a single page with all results."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ SAMPLES_SHOWN = 3
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
     """Return the summary of a run in Markdown.
 
-    If nothing was trained, there is no loss curve, because the summary of an earlier run has it. `score_warnings` are
+    If nothing was trained, the summary has no loss curve, because that of an earlier run has one. `score_warnings` are
     shown below the scores.
     """
     registered, run_url = record.registered, record.logged.run_url
@@ -45,7 +45,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
             "the training in MLflow": run_url,
             "all trainings": record.logged.run_list_url,
             "the model version": registered.url,
-            # The address has no host, because Prefect's own UI resolves it.
+            # The address has no host, because Prefect's own UI opens it.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
         },
     )
@@ -69,8 +69,8 @@ def headline(record: TrainedRecord) -> str:
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
     """Return the scores of this run's version, of the champion, and of the version before this one.
 
-    `dataset` is the run's dataset id. If two scores belong to datasets that differ in text or tokens, the difference of
-    the scores is not shown, because the evidence of the decision contains it.
+    `dataset` is the run's dataset id. The difference of two scores is only shown if both were measured on the same text
+    and tokens. The evidence of the decision contains a comparable difference.
     """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
@@ -95,14 +95,14 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
 
 
 def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
-    """Return a text such as `83.10 (-3.3%)` with the other value, and how much `ours` differs from it."""
+    """Return a text such as `83.10 (-3.3%)` with the other value and the relative difference of `ours` from it."""
     if other is None:
         return ""
     return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:
-    """Return a text such as `done`, or the time since when the stage's output exists."""
+    """Return a text such as `done`, or since when the stage's output exists."""
     if not stage.skipped:
         return "done"
     made = made_at(stage)
@@ -110,14 +110,14 @@ def stage_state(stage: StageRecord) -> str:
 
 
 def made_at(stage: StageRecord) -> datetime | None:
-    """Return when the output of a skipped stage was created, or None if its record does not contain the time."""
+    """Return the time when the output of a skipped stage was created, or None if its record has no time."""
     if isinstance(stage, RegisteredVersion) and stage.created:
         return datetime.fromisoformat(stage.created)
     folder: Path | None = getattr(stage, "folder", None)
     if folder is None or not folder.is_dir():
         return None
-    # The time of COMPLETE is not used, because each use of the output changes it. The time of a run's folder changes
-    # when further files are added.
+    # The time of COMPLETE is not used, because each use of the output updates it. The time of a run's folder is not
+    # used, because it changes when files are added.
     finished = RunFolder(folder).facts_path
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

@@ -1,1 +1,1 @@
-"""The environment in which code runs: engines for calls, child processes, optional packages, and the user."""
+"""The environment of the program: engines for calls, child processes, optional packages, and the user."""

@@ -1,4 +1,4 @@
-"""The user and machine of this process, for histories that people read."""
+"""The user and machine of this process, which are stored in histories."""
 
 import getpass
 import os
@@ -6,7 +6,7 @@ import socket
 
 
 def who() -> str:
-    """Return user@host of this process. If the user has no name, the id of the user is returned instead of the name."""
+    """Return user@host of this process. If the user has no name, return id@host."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # In a container, the user may have no password entry.

@@ -1,8 +1,7 @@
 """Engines that run independent calls.
 
-By default this process runs them; a caller of the library may provide another engine.
-
-The flows provide Prefect's task runners: tasks/operations/task_runners.py.
+By default this process runs the calls. A caller of the library may provide another engine. The flows provide Prefect's
+task runners; see tasks/operations/task_runners.py.
 """
 
 from collections import deque
@@ -30,7 +29,7 @@ class Engine:
     workers: int  # The number of calls that run at the same time.
 
 
-# A function that returns an Engine as a context. Its argument is the number of workers worth starting for the calls.
+# A function that returns an Engine as a context. Its argument is the largest number of workers that shortens the work.
 OpenEngine = Callable[[int], AbstractContextManager[Engine]]
 
 

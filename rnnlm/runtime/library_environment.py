@@ -1,17 +1,16 @@
-"""Environment variables for libraries, which turn off telemetry and warnings about threads.
+"""Environment variables for libraries, which disable telemetry and warnings about threads.
 
-Values that the user has set take precedence over these values.
+Values that the user has set are kept.
 """
 
 import os
 
 QUIET_LIBRARIES = {
-    "DO_NOT_TRACK": "true",  # MLflow accepts only the value "true", which Prefect accepts, too.
+    "DO_NOT_TRACK": "true",  # MLflow only accepts the value "true".
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # This value limits how long torch's threads spin while they wait. A higher value makes a busy machine 3 times
-    # slower.
+    # The limit for busy waiting by torch's threads. A higher value makes a busy machine 3 times slower.
     "GOMP_SPINCOUNT": "2000",
 }
 

@@ -1,4 +1,4 @@
-"""ASGI middleware for the servers of other programs, which checks the login and limits the size of request bodies."""
+"""ASGI middleware for servers of other programs, which checks the login and limits the size of request bodies."""
 
 import asyncio
 import base64
@@ -20,10 +20,10 @@ WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 
 
 class LoginFirst:
-    """Middleware that answers a request with a body by 401, before reading the body, if the login is missing.
+    """Middleware that responds to a request with a body by 401, before reading the body, if the login is missing.
 
-    Requests without a body are passed on to the server, which knows its public pages and requires the login for all
-    others. `login` is USER:PASSWORD for HTTP's Basic authentication.
+    Requests without a body are passed to the server, which requires the login for all pages that are not public.
+    `login` is USER:PASSWORD for HTTP's Basic authentication.
     """
 
     def __init__(self, app: ASGIApp, login: str) -> None:
@@ -50,7 +50,7 @@ class LoginFirst:
 
 
 class BoundedBody:
-    """Middleware that reads each body first. It answers 413 beyond maximum_bytes and 408 after maximum_seconds.
+    """Middleware that reads each body first. It responds with 413 beyond maximum_bytes and 408 after maximum_seconds.
 
     `streamed` are the beginnings of paths whose bodies may have any size, because the server reads them in small
     blocks.

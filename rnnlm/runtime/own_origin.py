@@ -10,10 +10,10 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class OwnOrigin:
-    """Middleware that answers 403 to requests that a browser sends for a page of another site.
+    """Middleware that responds with 403 to requests that a browser sends for a page of another site.
 
-    A browser sends the page's site in the header Origin, also for WebSockets. Other programs do not send this header,
-    so their requests are accepted. All names of the loopback interface are equivalent.
+    A browser sends the page's site in the header Origin, also for WebSockets. Requests without this header come from
+    other programs and are accepted. All names of the loopback interface are equivalent.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,7 +25,7 @@ class OwnOrigin:
         if origin is None or same_site(origin, headers.get("host", "")):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
-            # A connection that is closed before it is accepted is answered with the status 403.
+            # If a connection is closed before it is accepted, the client gets the status 403.
             await send({"type": "websocket.close", "code": 1008})
         else:
             refused = problem(403, f"this service answers its own pages, not those of {origin}")
@@ -45,7 +45,7 @@ def same_site(origin: str, host: str) -> bool:
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error response. The message is also in the field `error`, where OpenAI's clients look for it."""
+    """Return an error response. The message is also in the field `error`, as OpenAI's clients expect."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": detail, "type": kind, "param": None, "code": None}
     return JSONResponse({"detail": detail, "error": error}, status_code=status, headers=headers)

@@ -12,7 +12,7 @@ def poll_until(
 ) -> bool:
     """Wait until the condition is true. Return False if this takes more than `seconds`.
 
-    The condition is checked at least once. `ignored` are errors that mean that the condition is not true yet.
+    The condition is checked at least once. While it raises an error of a type in `ignored`, it counts as false.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -3,7 +3,7 @@
 import importlib.util
 from urllib.parse import urlsplit
 
-# For each library: the URL schemes of SOCKS that it supports, and the package that it needs for them, by its name in
+# For each library: the URL schemes of SOCKS that it supports, and the name of the package that it needs for them, in
 # the package index and in imports.
 SOCKS_OF_REQUESTS = (("socks4", "socks4a", "socks5", "socks5h"), "PySocks", "socks")
 SOCKS_OF_HTTPX = (("socks5", "socks5h"), "socksio", "socksio")

@@ -1,4 +1,4 @@
-"""Sequences of token ids made from a corpus, and batches of them.
+"""Sequences of a corpus's token ids, and batches of sequences.
 
 split     train, valid or test
 shard     a byte range of the corpus, which one process tokenizes into a few files
@@ -8,6 +8,6 @@ part      a Parquet file with some rows of a large dataset
 chunk     neighbouring rows that are read together
 pool      chunks from the whole split whose rows are shuffled together
 batch     the rows of one training step, or the windows of a stream at one step
-lane      one of the equal segments into which a stream is cut for an epoch; all lanes are read in parallel
+lane      one of the equal segments into which a stream is divided for an epoch; all are read in parallel
 window    the tokens of all lanes that one step reads
 """

@@ -1,6 +1,6 @@
 """Batches of tensors: shuffled and padded rows (sentence mode), or windows over the lanes of a stream (stream mode).
 
-Random orders are drawn from Philox, a counter-based generator (Salmon et al. 2011), so all machines draw the same.
+Random orders are drawn from Philox, a counter-based generator (Salmon et al. 2011), which is the same on all machines.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from .shift import padding_mask, shifted, shifted_rows
 CHUNK_TOKENS = 1 << 18  # The approximate number of tokens in a chunk.
 CHUNK_ROWS = 8_192  # The largest number of rows in a chunk.
 POOL_CHUNKS = 16  # The number of chunks in a pool. They are drawn from the whole split.
-# The rows of this number of batches are sorted by length together. This needs little padding, but still shuffles the
-# rows.
+# The rows of this number of batches are sorted by length together, so that little padding is needed and rows are still
+# shuffled.
 BUCKET_BATCHES = 100
 LANE_TOKENS = 1 << 22  # The number of tokens that are read at once, over all lanes of a stream.
 # The number of tokens that evaluation reads at once from a stream. It does not change the results.
@@ -57,10 +57,10 @@ class Batch:
         return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
-        """Return the rows of one rank, which are every world_size-th row from row `rank` on. There may be none."""
+        """Return the rows of one rank, which are every world_size-th row from row `rank` on. A rank may get no row."""
         if world_size == 1:
             return self
-        # The rows are sorted by length. If each rank got neighbouring rows, the last rank would get the longest ones.
+        # The rows are sorted by length. If a rank got neighbouring rows, the last rank would get all of the longest.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
@@ -79,8 +79,8 @@ def shuffled_batches(
     """Yield one epoch of sentences. Each row occurs once, in an order that depends only on (seed, epoch).
 
     A pool consists of POOL_CHUNKS chunks of neighbouring rows, drawn from the whole split. The rows of a pool are
-    shuffled and divided into buckets of BUCKET_BATCHES batches. Each bucket is sorted by length, cut into batches, and
-    the batches are shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch of the
+    shuffled and divided into buckets of BUCKET_BATCHES batches. Each bucket is sorted by length and divided into
+    batches, which are shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch of the
     epoch is smaller. Batches before first_batch are skipped without reading them.
     """
     # The rows left from the previous pool. None means that this pool was skipped without reading it.
@@ -105,7 +105,7 @@ class Pool:
     """Rows that are shuffled together. Rows left from the previous pool come first, then the rows in `ranges`."""
 
     waiting: np.ndarray  # The numbers of the rows left from the previous pool. They are too few for a batch.
-    # Each range has the number of its first row and the number of the row after its last one.
+    # Each range consists of the number of its first row and the number of the row after its last one.
     ranges: list[tuple[int, int]]
     buckets: list[np.ndarray]  # Positions in the pool. The rows of each bucket are sorted by length together.
     orders: list[np.ndarray]  # The shuffled order of the batches in each bucket.
@@ -139,7 +139,7 @@ def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, fi
 
 
 def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
-    """Yield the pools of an epoch. All random choices of the epoch are drawn here. Chunks have `size` rows."""
+    """Yield the pools of an epoch. This function draws all random choices of the epoch. Chunks have `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -164,7 +164,7 @@ def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
 
 
 def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
-    """Yield groups of at most batch_size rows of `order`, in which rows are sorted by length.
+    """Yield groups of at most batch_size rows of `order`, with the rows sorted by length.
 
     A group is smaller if its padded rows would exceed CHUNK_TOKENS tokens, but has at least one row.
     """
@@ -223,7 +223,7 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
 
 @dataclass(frozen=True)
 class StreamCut:
-    """The cut of a stream into `lanes` segments of `length` predicted tokens each, beginning at token `offset`."""
+    """The division of a stream into `lanes` segments of `length` predicted tokens each, beginning at token `offset`."""
 
     lanes: int
     offset: int
@@ -233,11 +233,11 @@ class StreamCut:
 def cut_stream(
     predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
 ) -> StreamCut:
-    """Return how a stream of `predicted` tokens is cut for an epoch.
+    """Return how a stream of `predicted` tokens is divided into lanes for an epoch.
 
-    With a generator, the cut begins at a random offset smaller than a window, so that every epoch is cut differently.
-    Tokens that do not fill all lanes equally are skipped. Without a generator, a single lane contains all tokens, as
-    evaluation needs it.
+    With a generator, the first lane begins at a random offset smaller than a window, so that the windows of every epoch
+    are different. Tokens that do not fill all lanes equally are skipped. Evaluation passes no generator and one lane,
+    which then contains all tokens.
     """
     lanes = min(lanes, predicted)
     if not lanes:

@@ -1,4 +1,4 @@
-"""Parallel tokenization of a corpus in shards. Each shard is a few Parquet files, which are written once."""
+"""Parallel tokenization of a corpus in shards. Each shard is stored in a few Parquet files, which are written once."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,12 +33,12 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-# The number of bytes of text (about half a million tokens) that are tokenized at once, and the size of the smallest
+# The number of bytes of text that are tokenized at once (about half a million tokens), and the size of the smallest
 # shard.
 SHARD_BYTES = 2 << 20
 SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
-# The number of bytes of text for each process. A process needs 5 to 10 s to start, and tokenizes about 3 MB per second.
+# The number of bytes of text per process. A process needs 5 to 10 s to start, and tokenizes about 3 MB per second.
 TOKENIZED_BYTES_A_PROCESS = 32 << 20
 DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, except document_id.
     {
@@ -59,8 +59,8 @@ DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, except doc
 VALIDATION = SPLITS.index("valid")
 VALIDATION_LINE_SCHEMA = pa.schema({"digest": pa.uint64(), "predicted_tokens": pa.int64()})
 TRAINING_LINE_SCHEMA = pa.schema({"digest": pa.uint64()})
-# The digests of training lines are sampled if the corpus has more bytes than this. The number of sampled lines
-# corresponds to this number of bytes.
+# If the corpus has more bytes than this, only a sample of its training lines is listed, which has about this many
+# bytes.
 SKETCHED_BYTES = 64 << 20
 
 
@@ -92,7 +92,7 @@ class Shard:
     def name(self) -> str:
         """A name that contains the byte range.
 
-        Shards of another size, which an earlier version made, have other names.
+        Hence the files of an interrupted run with another shard size are not used.
         """
         byte_range = self.byte_range
         return f"{self.number:06d}-{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}"
@@ -159,7 +159,7 @@ def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
     """Return the rows of a shard as they are stored.
 
-    In stream mode this is one row of continuous text, because blocks are cut later across shards.
+    In stream mode the shard is one row of continuous text, which is divided into blocks later.
     """
     if config.long_lines == "truncate":
         return first_rows(lines, config.context_length)
@@ -221,7 +221,7 @@ def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> 
 
 
 def training_lines(documents: list[CorpusDocument], highest: int) -> pa.Table:
-    """Return the distinct digests of the training lines that are not above `highest`."""
+    """Return the distinct digests of the training lines up to `highest`."""
     digests = {digest for document in documents if document.split == "train" for digest in digests_of(document)}
     kept = sorted(digest for digest in digests if digest <= highest)
     return pa.table([np.array(kept, np.uint64)], schema=TRAINING_LINE_SCHEMA)
@@ -234,7 +234,7 @@ def digests_of(document: CorpusDocument) -> list[int]:
 def highest_line_digest(corpus_bytes: int) -> int:
     """Return the limit for the digests of training lines. Lines with higher digests are not listed.
 
-    About as many lines are listed as fit into SKETCHED_BYTES.
+    The listed lines have about SKETCHED_BYTES bytes of text.
     """
     return (2**64 - 1) * SKETCHED_BYTES // max(SKETCHED_BYTES, corpus_bytes)
 
@@ -252,8 +252,8 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
 def shard_bytes(corpus_bytes: int) -> int:
     """Return the size of a shard in bytes of text.
 
-    Up to 256 MiB of text, shards have 2 MiB. Beyond that, their size and their number grow equally fast: 780 shards of
-    13 MB for 10 GB, 7,800 shards of 128 MB for 1 TB.
+    Up to 256 MiB of text, shards have 2 MiB. Beyond this, both the size and the number of shards grow with the square
+    root of the text: 780 shards of 13 MB for 10 GB, 7,800 shards of 128 MB for 1 TB.
     """
     return max(SHARD_BYTES, isqrt(corpus_bytes * SHARD_BYTES // SMALL_SHARDS))
 

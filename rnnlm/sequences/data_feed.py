@@ -1,4 +1,4 @@
-"""Batches for training and evaluation as a torch IterableDataset. They are the same for any number of workers."""
+"""Batches for training and evaluation as a torch IterableDataset, which are the same for any number of workers."""
 
 import signal
 from collections.abc import Iterator
@@ -63,11 +63,11 @@ class TrainingBatches(IterableDataset[Batch]):
         return islice(self.batches(), number, None, workers)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of this rank from all workers."""
+        """Yield the batches of this rank, before they are divided among the workers."""
         left_out = self.first_batch
         try:
-            # The order depends only on the lengths of the rows. The rows of additional targets have the same lengths,
-            # so they come in the same order.
+            # The order depends only on the lengths of the rows, which are the same for additional targets. Hence
+            # additional targets are in the order of the text.
             sources = [self.source, *(target_rows(self.source, self.drawn_targets) if self.drawn_targets else ())]
             texts = [(source, self.held(source)) for source in sources]
             for epoch in self.epochs:
@@ -112,7 +112,7 @@ class TrainingBatches(IterableDataset[Batch]):
 
     @property
     def batches_an_epoch(self) -> int:
-        """The number of batches in the longest epoch, on which the learning-rate schedule is based.
+        """The number of batches in the longest epoch, from which the learning-rate schedule is computed.
 
         In stream mode, an epoch may have one batch less, because it begins at a random offset.
         """
@@ -127,10 +127,10 @@ def with_further_targets(batch: Batch, *further: Batch) -> Batch:
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:
-    """Return a loader that reads ahead in `workers` processes, or in this process if their number is 0."""
+    """Return a loader that prepares batches in `workers` processes, or in this process if their number is 0."""
     # The workers are spawned and not forked, because the parent has threads and an open DuckDB file.
     context = "spawn" if workers else None
-    # Without a generator of its own, the loader would draw from the global generator each time training resumes.
+    # The loader gets its own generator. Otherwise, it would draw from the global generator whenever training resumes.
     return DataLoader(
         batches,
         batch_size=None,
@@ -144,8 +144,8 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
 def ignore_interrupts(worker: int) -> None:
     """Ignore SIGINT in a reader process.
 
-    A terminal sends Ctrl-C to every process. Only the main process handles the signal, and it needs further batches
-    until it stops.
+    A terminal sends SIGINT to every process on Ctrl-C. Only the main process handles it, and still needs batches from
+    the readers until it stops.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -153,7 +153,7 @@ def ignore_interrupts(worker: int) -> None:
 def evaluation_batches(
     source: RowSource, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
 ) -> Iterator[Batch]:
-    """Yield every token of the split exactly once. In stream mode there is one lane, whose state is carried throughout.
+    """Yield every token of the split exactly once. In stream mode there is one lane, and its state is never reset.
 
     Rank r gets every world_size-th batch. A stream cannot be divided, because each window needs the state after the
     previous one. Hence rank 0 gets the whole stream.

@@ -1,4 +1,4 @@
-"""Look-up of a dataset by its id or folder."""
+"""Functions that find a dataset by its id or folder."""
 
 from rnnlm.errors import DatasetError
 from rnnlm.storage.contained_paths import inside

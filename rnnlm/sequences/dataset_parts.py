@@ -1,8 +1,8 @@
 """The rows of a large dataset, stored as Parquet parts next to its DuckDB file.
 
-In the DuckDB file, `shifted_sequences` is a view of the parts. A query on this view would open every part of the split.
-The name of a part therefore contains its split and the number of its first row, so that the part of a row is found by
-the names alone.
+In the DuckDB file, `shifted_sequences` is a view of the parts, and a query on this view opens every part of the split.
+The reader in this module opens a single part instead. The name of a part contains the split and the number of the first
+row.
 """
 
 from bisect import bisect_right

@@ -15,8 +15,7 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 MEMORY_LIMIT = "64MiB"  # The most memory that DuckDB may use while reading.
-# The number of tokens after which a new connection is opened, because DuckDB keeps in memory what a connection has
-# read.
+# A new connection is opened after this number of tokens, because DuckDB keeps in memory what a connection has read.
 TOKENS_A_CONNECTION = 2_000_000
 
 
@@ -66,7 +65,7 @@ class StoredSplit:
 
 @contextmanager
 def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a read-only connection. Any number of them may be open at the same time."""
+    """Open a read-only connection. Several connections may be open at the same time."""
     connection = open_read_only(dataset.database)
     try:
         yield connection
@@ -95,14 +94,17 @@ def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[
 
 
 def training_counts(dataset: DatasetRecord) -> np.ndarray:
-    """Return how often each token is predicted in the training split, (vocabulary,) int64."""
+    """Return the number of times each token is a target in the training split, (vocabulary,) int64."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)
 
 
 def longest_row(dataset: DatasetRecord, split: Split) -> int:
-    """Return the number of predicted tokens in a split's longest row, without a final `<eos>`, or 0 without rows."""
+    """Return the number of predicted tokens in a split's longest row, not counting a final `<eos>`.
+
+    Return 0 if the split has no rows.
+    """
     with connect(dataset) as connection:
         parameters = {"split": split, "eos_id": EOS}
         row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()

@@ -1,6 +1,6 @@
-"""The report of a dataset by the queries in sql/descriptions, with plots.
+"""A report about a dataset, which is created by the queries in sql/descriptions, with plots.
 
-It shows sizes, lengths, the vocabulary, duplicates, and text that occurs in more than one split.
+The report shows sizes, lengths, the vocabulary, duplicates, and text that occurs in more than one split.
 """
 
 from pathlib import Path

@@ -32,13 +32,13 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
-# A warning is logged from this fraction of unknown tokens on. In English text with a vocabulary of 10,000 words, 5 to
-# 15 % of the tokens are unknown.
+# A warning is logged from this fraction of unknown tokens. In English text with a vocabulary of 10,000 words, 5 to 15 %
+# of the tokens are unknown.
 NOTICEABLE_UNKNOWN_SHARE = 0.3
 
 
 def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
-    """Create the dataset of a configuration without a Prefect flow. Stages whose output exists are skipped."""
+    """Create the dataset of a configuration without a Prefect flow. Stages with existing output are skipped."""
     corpus = obtain_corpus(home, config.corpus)
     return store_sequences(home, corpus, train_tokenizer(home, corpus, config.tokenizer), config.sequences)
 
@@ -54,10 +54,10 @@ def store_sequences(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> DatasetRecord:
-    """Store a dataset under home.datasets. Its name is the digest of everything that it depends on.
+    """Store a dataset under home.datasets. Its name is the digest of everything on which it depends.
 
-    The dataset is checked by sql/checks. A run that was killed continues after its complete shards. Raise CorpusError
-    if one of `required_splits` has no token to predict.
+    The dataset is checked by sql/checks. A killed run continues after its complete shards. Raise CorpusError if one of
+    `required_splits` has no token to predict.
     """
     provenance = dataset_provenance(corpus, tokenizer, config, required_splits)
     dataset_id = digest_of(provenance)[:16]
@@ -87,14 +87,14 @@ def store_sequences(
         check_dataset(DatasetFolder(partial).record())
 
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
-    # The corpus may have got another name since the dataset was stored.
+    # The corpus may have been renamed since the dataset was stored.
     return DatasetFolder(folder).record().model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
 def dataset_provenance(
     corpus: CorpusRecord, tokenizer: TokenizerRecord, config: SequencesConfig, required_splits: tuple[Split, ...]
 ) -> dict[str, Any]:
-    """Return everything that the content of a dataset depends on."""
+    """Return everything on which the content of a dataset depends."""
     return {
         "stage": STAGE_VERSIONS["sequences"],
         "corpus": corpus.digest,
@@ -173,7 +173,7 @@ def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnec
         config={
             "memory_limit": f"{config.memory_mebibytes}MiB",
             "temp_directory": str(folder.parent / f"{folder.name}.spilled"),
-            "preserve_insertion_order": "true",  # The rows of a split in a file must be in the order of sequence_id.
+            "preserve_insertion_order": "true",  # The rows of a split must be stored in the order of sequence_id.
         },
     )
 

@@ -1,7 +1,7 @@
 """Additional targets of each predicted token, which are drawn in advance and stored in a file.
 
-To learn from a distribution over tokens, the loss would be the cross-entropy with all of them, each weighted by its
-probability. If targets with equal weights are drawn from the distribution instead, the expected gradient is the same.
+The targets are drawn from a distribution over tokens, and each has the same weight. The expected gradient is that of
+the cross-entropy with this distribution.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rnnlm.sequences.segmentation import TokenRows, ends
 
 @dataclass(frozen=True)
 class TargetRows:
-    """A RowSource with rows as long as those of the text, in which each predicted token is an additional target."""
+    """A RowSource with rows as long as those of the text. Its predicted tokens are additional targets."""
 
     path: Path  # The file of drawn targets, in the order of the stored text.
     draw: int
@@ -41,7 +41,7 @@ class TargetRows:
 
 
 def target_rows(text: RowSource, path: Path) -> list[TargetRows]:
-    """Return one RowSource for each additional target that the file contains per predicted token of the text.
+    """Return one RowSource for each additional target per token that the file contains.
 
     The file is a .npy array, (targets, predicted tokens), in the order of the stored text.
     """

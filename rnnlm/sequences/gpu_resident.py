@@ -1,4 +1,4 @@
-"""A split that is kept in GPU memory, so that only row numbers are copied for each batch.
+"""A split in GPU memory. For each batch, only row numbers are copied to the GPU.
 
 The batches are those of shuffled_batches and stream_batches, in the same order.
 """
@@ -57,7 +57,8 @@ def resident_text(source: RowSource, mode: Mode, device: torch.device) -> Reside
     filled = 0
     for rows in chunks(source):
         ids = rows.token_ids
-        # In stream mode, the first token of each block is left out, because it is the last token of the previous block.
+        # In stream mode, the first token of each block is left out, because the previous block ends with the same
+        # token.
         if is_stream:
             ids = np.delete(ids, rows.offsets[1 if not filled else 0 : -1])
         else:
@@ -77,7 +78,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield the batches of shuffled_batches(), each divided among the ranks as by Batch.share()."""
+    """Yield the batches of shuffled_batches(). Each batch is divided among the ranks as by Batch.share()."""
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = pool.rows
         for bucket, order in zip(pool.buckets, pool.orders, strict=True):

@@ -1,4 +1,4 @@
-"""Writer for the Parquet parts with the rows of a large dataset; see dataset_parts.py."""
+"""A writer of the Parquet parts with the rows of a large dataset; see dataset_parts.py."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ GROUP_TOKENS = 1 << 16
 
 
 class PartWriter:
-    """A writer of a split's rows, in order, to parts. An empty split gets one part without rows."""
+    """A writer that stores a split's rows in parts, in order. An empty split gets one part without rows."""
 
     def __init__(self, folder: Path, split: Split, schema: pa.Schema) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class PartWriter:
             path,
             self.schema,
             compression="zstd",
-            # Parquet stores an integer of two bytes in four. BYTE_STREAM_SPLIT puts the empty bytes together, where
+            # Parquet stores a two-byte integer in four bytes. BYTE_STREAM_SPLIT puts the unused bytes together, where
             # they compress well. A dictionary for each row group would need more space.
             use_dictionary=False,
             column_encoding={"token_ids.list.element": "BYTE_STREAM_SPLIT"},
@@ -53,9 +53,9 @@ class PartWriter:
 
 
 def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Define the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
+    """Create the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
     text = statement("schema/shifted_sequences_of_parts")
-    for split in SPLITS:  # The definition of a view cannot have parameters, so the paths are part of it.
+    for split in SPLITS:  # A view cannot have parameters, so its definition contains the paths.
         files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))
         text = text.replace(f"${split}_files", f"[{files}]")
     locate_parts(connection, folder.parent)

@@ -46,7 +46,7 @@ class TokenRows:
         return TokenRows(self.token_ids[start:end], self.offsets[first : last + 1] - start)
 
     def close(self) -> None:
-        """Do nothing, because there are no files. The method is part of RowSource."""
+        """Do nothing, because no file is open. The method is part of RowSource."""
 
 
 def rows_from_lists(lines: list[list[int]]) -> TokenRows:
@@ -81,7 +81,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
     predicted = framed_lines.predicted
     if not len(predicted) or predicted.max() <= context_length:
         return framed_lines
-    pieces = -(-predicted // context_length)  # The number of rows that each line is cut into.
+    pieces = -(-predicted // context_length)  # The number of rows into which each line is divided.
     nth = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = np.repeat(framed_lines.offsets[:-1], pieces) + nth * context_length
     lengths = np.minimum(context_length, np.repeat(predicted, pieces) - nth * context_length) + 1
@@ -105,7 +105,7 @@ def running_text(lines: TokenRows) -> np.ndarray:
 
 
 class StreamCutter:
-    """A cutter of continuous text into blocks of `block_length` predicted tokens, which overlap by one token.
+    """A function that divides a stream into blocks of `block_length` predicted tokens, which overlap by one token.
 
     The stream begins with `<bos>`, which is the context of the first token.
     """
@@ -160,7 +160,7 @@ def tokenization_loss(
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
-    # A line without unknown words loses information only if a word tokenizer was used.
+    # A line without unknown words only loses information in a word tokenizer.
     lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
         text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])

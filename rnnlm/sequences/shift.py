@@ -1,7 +1,6 @@
-"""The shift by one token between inputs and targets, and the mask where there is nothing to predict.
+"""The shift by one token between inputs and targets, and the mask that marks the targets to predict.
 
-`input_ids` and `target_ids` in sql/schema/shifted_sequences.sql are defined by the same shift, and a test compares
-them.
+sql/schema/shifted_sequences.sql computes `input_ids` and `target_ids` with the same shift, and a test compares both.
 """
 
 from typing import TypeVar
@@ -30,7 +29,7 @@ def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
-    """Return a mask in the shape of `target_ids`, which is true where there is a token to predict, not `<pad>`."""
+    """Return a mask in the shape of `target_ids`, which is true where the target is not `<pad>`."""
     return target_ids.ne(PAD)
 
 

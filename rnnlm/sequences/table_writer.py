@@ -60,7 +60,7 @@ class TableWriter:
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
-        """Insert the sequences split by split, so that each split is contiguous in the file."""
+        """Insert the sequences split by split, so that the sequences of each split are contiguous in the file."""
         self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
             for rows, _ in self.sequences(shards, split):
@@ -101,7 +101,7 @@ class TableWriter:
             insert(self.connection, "queries/insert_training_lines", pq.read_table(shard.training_lines))
 
     def insert_numbered(self, name: str, column: str, files: list[Path]) -> None:
-        """Insert the rows of Parquet files with a statement of sql/. `column` numbers them from 0 over all files."""
+        """Insert the rows of Parquet files with a statement of sql/, numbered in `column` from 0 over all files."""
         first = 0
         for file in files:
             rows = pq.read_table(file)
@@ -118,7 +118,7 @@ class TableWriter:
         insert(self.connection, "queries/insert_tokens", pa.table(tokens))
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-        """Yield the stream of a split in blocks. A block may contain text of several shards."""
+        """Yield the blocks of a split's stream. A block may contain text of several shards."""
         cutter = StreamCutter(self.config.block_length)
         for text in texts:
             yield cutter.add(text.token_ids)

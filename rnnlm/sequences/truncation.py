@@ -1,7 +1,7 @@
-"""Truncation of lines after context_length tokens, instead of new rows for the rest (sequences.long_lines=truncate).
+"""Truncation of lines after context_length tokens, without new rows for the rest (sequences.long_lines=truncate).
 
 Many textbooks train in this way. The perplexity then only measures the beginnings of lines. Bits per byte, however,
-still refer to the whole text: the rest of each line, with its line feed, is counted at 8 bits per byte.
+refer to the whole text, because the rest of each line and its line feed are counted as 8 bits per byte.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 @dataclass(frozen=True)
 class LineBeginnings:
-    """The beginning of each line, up to its last stored token. A line that is short enough is complete."""
+    """The beginning of each line, up to its last stored token. The beginning of a short line is the whole line."""
 
     texts: list[str]
     lines: TokenRows  # The tokens of each beginning, without `<bos>` and `<eos>`.
@@ -38,9 +38,9 @@ def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, con
 
 
 def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> int:
-    """Return how many characters of the line its first `token_count` tokens restore.
+    """Return the number of characters of the line that can be restored from its first `token_count` tokens.
 
-    A character whose bytes belong partly to the next token is not restored.
+    A character whose bytes belong partly to the next token cannot be restored.
     """
     spans = tokenizer.spans(line)
     if len(spans) == token_count:
@@ -49,6 +49,6 @@ def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> in
 
 
 def first_rows(lines: TokenRows, context_length: int) -> TokenRows:
-    """Return only the first of the rows into which sentences() cuts each line. A blank line has no row."""
+    """Return the first of the rows into which sentences() divides each line. A blank line has no row."""
     rows = framed(lines.take(np.flatnonzero(lines.lengths)))
     return cut_rows(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))

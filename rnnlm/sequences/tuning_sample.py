@@ -1,8 +1,8 @@
 """The held-out text that is used for selection during training. It is a part of the validation lines.
 
-The checkpoint, the temperature and the weights of a mixture are selected on this text. Promotion compares models on the
-other validation lines, because a model's score on the text of its selection is biased. The digest of a line decides
-whether the line is used for selection or for comparisons; see rnnlm/corpora/line_digests.py.
+The checkpoint, the temperature and the weights of a mixture are selected on this text. A model's score on this text is
+biased, so promotion compares models on the other validation lines. The digest of a line determines whether it is used
+for selection or for comparisons; see rnnlm/corpora/line_digests.py.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ NEIGHBOURING = 64  # Two rows are read together if their numbers differ by less 
 
 
 class RowSample:
-    """A RowSource with about `tokens` predicted tokens of another source. It always consists of the same rows.
+    """A RowSource with about `tokens` predicted tokens of another source, which are always the same.
 
-    The rows are ranges, evenly spread over the source. In stream mode the ranges are read as one text, so the context
-    before the first token of each range is not that of the corpus.
+    The sample consists of ranges of rows, evenly spread over the source. In stream mode the ranges are read as one
+    text, so the first tokens of each range have the wrong context.
     """
 
     def __init__(self, source: RowSource, tokens: int) -> None:
@@ -35,7 +35,7 @@ class RowSample:
         # The number of rows to sample, which is proportional to the wanted number of tokens.
         wanted = -(-min(tokens, source.predicted_count) * len(source) // max(1, source.predicted_count))
         count = min(RANGES, wanted)
-        # Range i is at the end of part i of the source. Thus the last row, which may be shorter, stays the last one.
+        # Range i ends where part i of the source ends. Thus the last row, which may be shorter, stays the last one.
         ends = [len(source) * (index + 1) // count for index in range(count)]
         sizes = [wanted * (index + 1) // count - wanted * index // count for index in range(count)]
         self.ranges = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -60,7 +60,7 @@ class RowSample:
 
 
 class SelectedRows:
-    """A RowSource with some rows of another source.
+    """A RowSource with selected rows of another source.
 
     `numbers` are the ascending numbers of the rows, (rows,). `predicted_count` is the number of their predicted tokens.
     """
@@ -93,13 +93,14 @@ class TuningSample:
         self.mode = dataset.mode
         wanted = dataset.predicted_tokens["valid"] if tokens is None else tokens
         split, of_tokens = StoredSplit(dataset, "valid"), choosing_tokens(dataset)
-        if dataset.mode == "sentence":  # In this mode each row belongs to a single line, so whole rows are selected.
+        # In sentence mode each row belongs to a single line, so whole rows are selected.
+        if dataset.mode == "sentence":
             rows = np.flatnonzero(of_tokens[first_tokens_of_rows(dataset)])
             self.sample = RowSample(SelectedRows(split, rows, int(of_tokens.sum())), wanted)
             self.predicted_count = self.sample.predicted_count
             return
-        # All tokens are read, because the state before each token is needed. The tokens of lines that are not for
-        # selection, about half of them, are not counted.
+        # In stream mode the sample also contains the tokens of other lines, about half of them, because their states
+        # are needed. Their losses are not counted.
         share = of_tokens.mean()
         self.sample = RowSample(split, min(round(wanted / share), split.predicted_count))
         self.chosen = self.tokens_of_sample(of_tokens)
@@ -109,19 +110,19 @@ class TuningSample:
         self.predicted_count = int(self.chosen.sum())
 
     def tokens_of_sample(self, of_tokens: np.ndarray) -> np.ndarray:
-        """Return the values of `of_tokens`, (tokens,), at the tokens of the sample in stream mode."""
+        """Return the values of `of_tokens`, (tokens,), for the tokens of the sample in stream mode."""
         block = int(self.sample.source.read(0, 1).predicted[0])
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 
     def batches(self, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield the tokens of the sample that are for selection, each once. Rank r gets every world_size-th batch."""
+        """Yield each token of the sample that is for selection once. Rank r gets every world_size-th batch."""
         batches = evaluation_batches(self.sample, self.mode, batch_size, rank, world_size)
         return batches if self.mode == "sentence" else self.without_other_targets(batches)
 
     def without_other_targets(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the batches of a stream in order.
+        """Yield the batches of a stream in order, with only the targets of lines for selection.
 
-        Targets of lines that are not for selection are replaced by `<pad>`.
+        All other targets are replaced by `<pad>`.
         """
         done = 0
         for batch in batches:

@@ -1,4 +1,4 @@
-"""The unigram distribution of the training split. A token that never occurs counts as if it occurred once."""
+"""The unigram distribution of the training split. A token that does not occur there has the count 1."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ NEVER_PREDICTED = [PAD, BOS]
 
 
 def unigram_counts(dataset: DatasetRecord) -> np.ndarray:
-    """Return how often the training split predicts each token, (vocabulary,) int64.
+    """Return the number of times each token is a target in the training split, (vocabulary,) int64.
 
     The count is at least 1, except for tokens that are NEVER_PREDICTED, whose count is 0.
     """

@@ -1,4 +1,4 @@
-"""The lines of a dataset's validation split, and which of their tokens are used to select models."""
+"""The lines of a dataset's validation split, and the tokens of these lines that are used for model selection."""
 
 import duckdb
 import numpy as np
@@ -11,9 +11,10 @@ from rnnlm.storage.sql_statements import statement
 
 
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
-    """Return which tokens of the validation split are used for selection, (predicted tokens,) bool, in text order.
+    """Return an array that is True for each validation token that is used for selection, (predicted tokens,) bool.
 
-    A split with very few lines may have no line for selection. In this case, all tokens are used.
+    The tokens are in text order. A split with very few lines may have no line for selection. In this case, all tokens
+    are used.
     """
     digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)

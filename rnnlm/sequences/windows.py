@@ -13,8 +13,8 @@ from rnnlm.sequences.shift import shifted
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 
-ROWS_READ = 8_192  # The number of sentences, from the beginning of the split, that are considered.
-LONGEST_QUARTER = 4  # At most one sentence in this many is used. The longest ones are chosen.
+ROWS_READ = 8_192  # The number of sentences at the beginning of the split from which the longest ones are chosen.
+LONGEST_QUARTER = 4  # At most one of this many sentences is chosen.
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
@@ -27,8 +27,8 @@ def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[
     """Return inputs, (rows, t) int64, and the token after each row, (rows,).
 
     There are at most `count` rows of at most `steps` tokens. In stream mode, the windows are spread evenly over the
-    text. In sentence mode, they are the beginnings of the longest sentences, cut to the length of the shortest of them.
-    Rows that continue a line longer than the context are left out.
+    text. In sentence mode, they are the beginnings of the longest sentences, truncated to the length of the shortest of
+    them. Rows that continue a line longer than the context are left out.
     """
     if mode == "stream":
         stream = TokenStream(source)
@@ -39,8 +39,7 @@ def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
         beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
-        # There is at least one beginning, because a stored split has at least one token, and its first row begins a
-        # line.
+        # A stored split has at least one token, and its first row begins a line.
         assert len(beginnings)
         by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]

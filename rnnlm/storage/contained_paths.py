@@ -1,10 +1,11 @@
-"""Conversion of names that were read from a file, archive or table to paths, which stay inside their folder."""
+"""Conversion of names from a file, archive or table to paths that are inside a given folder."""
 
 from pathlib import Path
 
 from rnnlm.errors import HomeError
 
-LONGEST_PART_BYTES = 255  # The largest number of bytes of a name in a path, which every common file system accepts.
+# The largest number of bytes of a name in a path. Every common file system accepts such names.
+LONGEST_PART_BYTES = 255
 
 
 class UnsafeNameError(HomeError):
@@ -15,7 +16,7 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
     """Return `folder / name` for a name like `model/config.json`.
 
     Raise UnsafeNameError if the path could be outside the folder. The folder itself may be a link. Links below it must
-    not lead outside, unless `any_links` says that their owner has created them.
+    not lead outside, unless `any_links` is true because the user has created them.
     """
     problem = problem_of(name)
     if problem is None:

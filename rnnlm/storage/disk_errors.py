@@ -1,4 +1,4 @@
-"""Errors of disks and memory. After a temporary read error, reading is repeated; all other errors are explained."""
+"""Errors of disks and memory. Reading is repeated after a temporary error; all other errors are explained."""
 
 import errno
 import resource
@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from rnnlm.errors import HomeError, RnnlmError
 
-# A missing file counts as damage, not as a read error.
+# Errors of a missing file, which count as damage and not as read errors.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The numbers of errors after which another attempt may succeed.
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 # The largest number of attempts, and the pause after the first one. The pause doubles with each attempt.
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_TEXTS = (  # Texts by which errors without an errno are recognised as a full disk.
+FULL_TEXTS = (  # Texts that identify a full disk in errors without an errno.
     "No space left on device",  # The text in errors of DuckDB, Arrow and safetensors.
     "database or disk is full",  # The text in errors of SQLite.
 )
@@ -34,10 +34,11 @@ NO_MEMORY_TEXTS = (
     "failed to map segment",
     "can't start new thread",
 )
-NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored.
+# If the disk has less free space than this, SQLite's logs do not fit before anything is stored.
+NEARLY_FULL_BYTES = 4 << 20
 # The free space that Prefect's database and its log need before rnnlm stores anything.
 LEAST_OF_A_FLOW_BYTES = 12 << 20
-FEWEST_FILES = 64  # The number of open files that a command needs at least in order to start a server.
+FEWEST_FILES = 64  # The smallest limit of open files with which a command can start a server.
 RESTORE = "Restore a backup into a new home (rnnlm restore), or move the database away to begin a new one."
 T = TypeVar("T")
 
@@ -82,9 +83,9 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """Return what this machine lacks or what is damaged, with advice, or None if the error has another reason.
+    """Return what this machine lacks or which file is damaged, with advice. Return None for other errors.
 
-    `folder` is a folder on the disk that was written to. None means that nothing was written.
+    `folder` is a folder on the disk that was written to. If it is None, nothing was written.
     """
     texts = [f"{type(cause).__name__}: {cause}" for cause in causes_of(error)]
     refused = folder is not None and is_nearly_full(folder) and any(map(is_of_storage, texts))
@@ -130,7 +131,7 @@ def too_few_files() -> str:
 
 
 def check_space(folder: Path) -> None:
-    """Raise HomeError if the disk is so full that an error of Prefect's server would end a flow run in the middle."""
+    """Raise HomeError if the disk is so full that Prefect's server would fail during a flow run."""
     if free_bytes(folder) < LEAST_OF_A_FLOW_BYTES:
         raise HomeError(no_space(folder))
 
@@ -152,7 +153,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def is_of_storage(text: str) -> bool:
-    """Return True if the text of an error means that a database or Prefect's server could not write."""
+    """Return True if the text of an error says that a database or Prefect's server could not write."""
     return any(part in text for part in ("disk I/O error", "unable to open database file", "500 Internal Server Error"))
 
 

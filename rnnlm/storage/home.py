@@ -23,8 +23,8 @@ from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
 HISTORY_DAYS = 30  # The number of days for which the histories of MLflow and Prefect are kept by default.
-# The largest number of bytes in the name of a finished file. The names of its temporary versions are longer, but have
-# at most 255 bytes.
+# The largest number of bytes in the name of a finished file. The names of its temporary versions may be longer, up to
+# 255 bytes.
 LONGEST_FINAL_BYTES = 240
 
 
@@ -35,8 +35,8 @@ class Below:
         name: The path below the root.
         kind: The kind of the folder's entries for `rnnlm prune` and `rnnlm backup`. If "", these commands ignore the
             entries.
-        lock: The name of the lock that an entry's writers hold, with {} in place of the entry's name. If "", there is
-            no lock. By default the name begins with that of the folder.
+        lock: The name of the lock that the writers of an entry hold. {} stands for the entry's name. If "", there is no
+            lock. By default the name begins with that of the folder.
         stored: Whether finished entries are copied to RNNLM_STORAGE.
     """
 
@@ -56,9 +56,10 @@ class Home:
     runs = Below("runs", "run", lock="run-{}", stored=True)
     datasets = Below("datasets", "dataset", stored=True)
     descriptions = Below("descriptions", "description")
-    # The models from which training runs start: the choices, and copies of the models.
+    # The decisions from which models training runs start, and copies of these models.
     starts = Below("starts", "start")
-    notes = Below("corpora/known", "note", lock="")  # The states of the sources of text when they were last read.
+    # Notes about the sources of text, with their versions when they were last read.
+    notes = Below("corpora/known", "note", lock="")
     corpora = Below("corpora", "corpus", stored=True)
     tokenizers = Below("tokenizers", "tokenizer", stored=True)
     # Finished parts of unfinished tokenizers and datasets, from which a killed run resumes.
@@ -100,8 +101,8 @@ class Home:
     def keep_private(self) -> None:
         """Make Prefect's folder and the databases, even those of older versions, accessible only to their owner.
 
-        They may contain secrets. For instance, prefect.db contains the addresses and passwords for messages, and the
-        key that encrypts them.
+        They may contain secrets. For instance, prefect.db contains the addresses and passwords of notifications, and
+        the key that encrypts them.
         """
         databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
         for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
@@ -113,8 +114,8 @@ class Home:
     def make(self, folder: Path) -> None:
         """Create a folder of the rnnlm home. Raise HomeError if it is not writable."""
         try:
-            # Other users must not be able to write to these two folders, whatever the umask is; see find_home. Folders
-            # in between get the mode of the umask.
+            # Only the user may be able to write to these two folders, whatever the umask is; see find_home. Folders in
+            # between get the mode of the umask.
             for place in (self.root, folder):
                 place.mkdir(mode=0o755, parents=True, exist_ok=True)
             self.keep_private()
@@ -156,7 +157,7 @@ def find_home() -> Home:
         problem = why_untrusted(found)
         if problem is None:
             return checked_home(found)
-        # Files of the rnnlm home are loaded, so anyone who can write to it could run code as this user.
+        # Anyone who can write to the rnnlm home could run code as this user, because its files are loaded.
         message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
@@ -167,10 +168,10 @@ def find_home() -> Home:
 def checked_home(root: Path) -> Home:
     """Return the rnnlm home with this root.
 
-    Raise HomeError if the path has characters with which a database would lie outside of the home.
+    Raise HomeError if the path contains characters that databases interpret, so that they would use another path.
     """
-    # In the addresses of databases, DuckDB and SQLite interpret `?` as the beginning of options, and DuckDB interprets
-    # a backslash as a slash.
+    # DuckDB and SQLite read `?` in the address of a database as the beginning of options, and DuckDB reads a backslash
+    # as a slash.
     if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
             f"{ascii(str(root))}: the path of a home must not contain `?`, backslashes or control characters:\n"
@@ -242,8 +243,8 @@ def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path next to `final`. After the block it is synced to the disk and renamed to `final`.
 
     The file gets the permissions of any new file under the user's umask. A private file is accessible only to the user.
-    If `final` is not a regular file, OSError is raised before the block, because renaming a file to /dev/null, for
-    instance, would replace it for everybody.
+    If `final` is not a regular file, OSError is raised before the block. For instance, renaming a file to /dev/null
+    would replace it for all users.
     """
     if final.exists() and not final.is_file():
         kind = "is a folder" if final.is_dir() else "is a device or a pipe"
@@ -278,7 +279,7 @@ def partial_beginning(final: Path) -> str:
 
 
 def remove_partials(final: Path) -> None:
-    """Remove the files that killed writers of `final` have left. The caller must hold the lock of the writers."""
+    """Remove partial files of `final` from killed processes. The caller must hold the lock of the writers."""
     for leftover in final.parent.glob(f"{glob.escape(partial_beginning(final))}*"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 

@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 def write_json_once(
     home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
 ) -> tuple[Any, bool]:
-    """Return a JSON result, and whether it existed. If not, it is computed by `build` and stored at `path`.
+    """Return a JSON result, and True if it already existed. Otherwise compute it by `build` and store it at `path`.
 
-    `key` is the digest of everything that the result depends on. A digest of the result is stored, too, so that an
+    `key` is the digest of everything on which the result depends. A digest of the result is stored, too, so that an
     edited or damaged file is replaced.
     """
     with home.lock(f"{path.parent.name}-{path.name}"):
@@ -25,7 +25,7 @@ def write_json_once(
             if is_intact(stored):
                 return stored["value"], True
             logger.warning("%s: differs from its sha256; it is made again", path)
-        value = json.loads(json.dumps(build()))  # Convert the value to the form in which it will be read later.
+        value = json.loads(json.dumps(build()))  # The value is converted to the form in which it will be read later.
         write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})
         return value, False
 

@@ -1,6 +1,6 @@
 """Files that are not Python code, such as SQL statements, presets and deployments.
 
-A checkout has them at its top level, where they are easy to find. A wheel has them inside this package.
+In a checkout they are at its top level. In a wheel they are inside this package.
 """
 
 from functools import cache

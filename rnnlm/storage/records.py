@@ -1,4 +1,4 @@
-"""Frozen records that the stages up to training pass on. They contain only paths, digests and numbers."""
+"""Frozen records that the stages up to training return. They contain only paths, digests and numbers."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -46,15 +46,16 @@ class CorpusRecord(StageRecord):
     files: dict[str, str]  # The names of the files inside the folder. The keys are "text" or the names of splits.
     # The fractions of documents for the splits valid and test, if the source does not provide these splits.
     shares: tuple[float, float]
-    # The largest number of lines of a document. None means DOCUMENT_LINES of rnnlm/corpora/splits.py.
+    # The largest number of lines of a document, or None for DOCUMENT_LINES of rnnlm/corpora/splits.py.
     document_lines: int | None = None
     sample: TrainingSample | None = None  # The sample of the training documents, or None if all of them are used.
     corpus_bytes: int
     before: str = ""  # The digest of the previous corpus of this source, or "" if there is none.
-    # The number of files, archive members and table rows in "text" or in each split.
+    # The number of files, archive members and table rows together, for "text" or for each split.
     source_counts: dict[str, int] = {}
-    source: str  # The source, in which passwords and signatures are redacted.
-    freshness: str = ""  # The time since when a remote text has not changed, or a note that its server was unavailable.
+    source: str  # The source, with redacted passwords and signatures.
+    # A message that says since when a remote text is unchanged, or that its server was unavailable.
+    freshness: str = ""
     licence: str = ""
     left_out: tuple[LeftOut, ...] = ()  # The files of the source that were not read.
 
@@ -68,9 +69,9 @@ class CorpusRecord(StageRecord):
 
     @property
     def carved_shares(self) -> dict[Split, float]:
-        """The fraction of documents of each split that the source does not provide.
+        """For each split that the source does not provide, the fraction of documents.
 
-        Digests decide which documents these are.
+        Digests determine which documents these are.
         """
         shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
         return {split: share for split, share in shares.items() if split not in self.files}
@@ -91,7 +92,7 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
-    # What was done with long lines; see sequences/truncation.py.
+    # The treatment of long lines; see sequences/truncation.py.
     long_lines: Literal["continue", "truncate"] = "continue"
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
@@ -133,7 +134,7 @@ class StartedFrom(Record):
 class ProcessChange(Record):
     """A change of the number of processes when a run was resumed.
 
-    After such a change the result equals that of an unchanged run up to rounding, not bit by bit.
+    After such a change, the result is the same up to rounding, but not bit by bit.
     """
 
     step: int  # The number of optimizer steps before the change.
@@ -159,7 +160,7 @@ class RunRecord(StageRecord):
     mlflow_run_id: str | None  # The id of the MLflow run, or None if MLflow was unavailable when training began.
     trained_tokens: int
     best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
-    # The temperature by which the logits are divided. The weights already contain this division.
+    # The temperature of temperature scaling. The saved weights already include the division of the logits by it.
     temperature: float = 1.0
     # The seconds that counting n-grams took, or None if the network is not mixed with an n-gram model.
     counting_seconds: float | None = None
@@ -183,14 +184,14 @@ class Sample(Record):
 
 
 class NightEvent(Record):
-    """An event of a nightly run that people want to be notified of.
+    """An event of a nightly run about which users may want to be notified.
 
-    It becomes a Prefect event, to which automations react.
+    It becomes a Prefect event, on which automations can act.
     """
 
-    name: str  # The name in the form rnnlm.SUBJECT.WHAT_HAPPENED.
+    name: str  # A name of the form rnnlm.SUBJECT.WHAT_HAPPENED.
     resource_id: str
     resource_name: str
-    message: str  # One or two sentences for people.
+    message: str  # One or two sentences for notifications.
     labels: dict[str, str] = {}  # Labels of the event's resource, which triggers of automations can use.
     payload: dict[str, Any] = {}

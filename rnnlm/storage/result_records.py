@@ -13,7 +13,7 @@ from rnnlm.storage.records import (
     TokenizerRecord,
 )
 
-# The alias of a registered version. The champion is in use; a challenger was not promoted.
+# The alias of a registered version. The champion is the version in use; a challenger did not replace it.
 Alias = Literal["champion", "challenger"]
 
 
@@ -39,7 +39,7 @@ class SplitScore(Record):
     """
 
     split: str
-    model: str = "network"  # The model that is scored: a network, an n-gram model, or a mixture of both.
+    model: str = "network"  # The scored model: a network, an n-gram model, or a mixture of both.
     tokens: int  # The number of predicted tokens.
     nll_nats_per_token: float
     perplexity: float
@@ -49,12 +49,12 @@ class SplitScore(Record):
     unigram_perplexity: float
     # The fraction of the bytes in lines that also occur in the training text, or None if it is unknown.
     seen_share: float | None = None
-    # The number of rows at the beginning of the split whose perplexity is also reported separately.
+    # The number of rows at the beginning of the split for which the perplexity is also reported.
     first_rows: int | None = None
     first_rows_perplexity: float | None = None
-    # The score of the network in a mixture. It is None if the model is a network without an n-gram model.
+    # The score of the network in a mixture, or None if the model is a network without an n-gram model.
     network: PartScore | None = None
-    # The score of the n-gram model, which is part of the mixture or only compared with it. It is None for the training
+    # The score of the n-gram model, which is mixed or only compared with the network. It is None for the training
     # split.
     counts: CountsScore | None = None
 
@@ -74,9 +74,9 @@ class Evidence(Record):
     # The number of lines of these documents that are compared. It is None in versions of rnnlm 0.3 or older, which
     # compared all lines.
     lines: int | None = None
-    blocks: bool = False  # True if the units are runs of lines, because there are few documents.
-    # The number of units that the bootstrap draws. Units are documents, runs of lines, or at most 10,000 groups of
-    # neighbouring ones.
+    blocks: bool = False  # True if the bootstrap drew runs of lines, because there are few documents.
+    # The number of units that the bootstrap drew: documents, runs of lines, or at most 10,000 groups of neighbouring
+    # documents.
     units: int
     byte_count: int  # The number of bytes of all lines that are compared.
     candidate_nats_per_byte: float
@@ -87,10 +87,10 @@ class Evidence(Record):
     upper: float
     confidence: float  # The confidence of each bound; see rnnlm/evaluation/paired/bootstrap.py.
     resamples: int
-    comparison: int = 1  # The number of candidates that this champion has been compared with, including this one.
+    comparison: int = 1  # The number of candidates that were compared with this champion, including this one.
 
     def relative(self, nats_per_byte: float) -> float:
-        """Return a difference in nats per byte divided by the loss of the earlier version, or 0 if this loss is 0."""
+        """Return a difference in nats per byte as a fraction of the earlier version's loss, or 0 if this loss is 0."""
         return nats_per_byte / self.champion_nats_per_byte if self.champion_nats_per_byte else 0.0
 
 
@@ -133,21 +133,21 @@ class RegisteredVersion(StageRecord):
     alias: Alias
     reason: str
     uri: str  # The address of the version in the form models:/NAME@ALIAS.
-    # The evidence of the comparison with the champion. It is None without a champion, or without lines to compare on.
+    # The evidence of the comparison with the champion, or None if there was no champion or no line to compare.
     evidence: Evidence | None = None
     own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
-    kept: int = 0  # For how many runs in a row the champion was kept, including this one.
-    kept_since: str = ""  # The time of the first of the runs in which the champion was kept, in ISO 8601, UTC.
+    kept: int = 0  # The number of runs in a row that kept the champion, including this one.
+    kept_since: str = ""  # The time of the first of these runs, in ISO 8601, UTC.
     created: str = ""  # The time of the registration in ISO 8601, UTC.
-    repaired: bool = False  # True if damaged files of an earlier registration were written again.
+    repaired: bool = False  # True if damaged files of the registered version were written again.
     url: str = ""  # The address of the version's page in MLflow.
     before: ListedVersion | None = None  # The version registered before this one, or None if this is the first version.
-    # The present champion if this version is a challenger. If it is the champion, the version that it replaced.
+    # The present champion if this version is a challenger, otherwise the champion that this version replaced.
     rival: ListedVersion | None = None
 
 
 class LoggedRecord(Record):
-    """The addresses in MLflow of the page of a run and of the page of all runs, and the plots of the loss.
+    """The addresses of the run's page and of the page of all runs in MLflow, and the plots of the loss.
 
     An address is None if it is unavailable.
     """
@@ -165,7 +165,7 @@ class PreparedRecord(Record):
     corpus: CorpusRecord
     tokenizer: TokenizerRecord
     dataset: DatasetRecord
-    score_warnings: tuple[str, ...] = ()  # Warnings that held-out text is copied, which makes the scores misleading.
+    score_warnings: tuple[str, ...] = ()  # Warnings that the scores are misleading because held-out text is copied.
 
 
 class TrainedRecord(Record):
@@ -190,7 +190,7 @@ class TrainedRecord(Record):
 
     @property
     def is_unchanged(self) -> bool:
-        """True if every stage was skipped, because an earlier run had the same text, settings and program."""
+        """True if every stage was skipped because an earlier run had the same text, settings and program."""
         return all(stage.skipped for stage in self.stages.values())
 
     @property

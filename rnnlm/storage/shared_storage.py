@@ -5,8 +5,8 @@ pyarrow.fs. Credentials, region and endpoint are configured as for the AWS tools
 …). If RNNLM_STORAGE is not set, nothing is copied.
 
 A folder has the same name in the storage as in the rnnlm home. Its COMPLETE marker is written last. A folder without a
-marker is unfinished, and is written again. The files are in a subfolder that is named by the digest of the marker, so
-that the files of two machines that write the same folder at the same time are not mixed.
+marker is unfinished, and is written again. The files are in a subfolder that is named by the digest of the marker.
+Hence two machines that write the same folder at the same time do not mix their files.
 """
 
 import functools
@@ -52,7 +52,7 @@ class Storage:
     def fetch(self, name: str, folder: Path) -> bool:
         """Copy the files of a complete folder to the local `folder`. Return False if the folder is not stored.
 
-        The marker is copied first, because it lists the files. A missing file is skipped. If the marker is damaged, no
+        The marker, which lists the files, is copied first. A missing file is skipped. If the marker is damaged, no
         files are copied.
         """
         if not self.fetch_file(f"{name}/{COMPLETE}", folder / COMPLETE):
@@ -60,7 +60,7 @@ class Storage:
         try:
             files = read_marker(folder)
         except ValueError:
-            return True  # The caller verifies the folder, and then finds the damage.
+            return True  # The caller verifies the folder and finds the damage.
         for file in files:
             self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
@@ -79,7 +79,7 @@ class Storage:
     def store(self, name: str, folder: Path) -> None:
         """Copy a complete local folder to the shared storage.
 
-        The files may be links that the user created, for instance to a larger disk.
+        The user may have replaced files by links, for instance to a larger disk.
         """
         for file in read_marker(folder):
             self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file, any_links=True))
@@ -119,8 +119,8 @@ class Storage:
 def read_marker(folder: Path) -> dict[str, str]:
     """Return the sha256 of each file in the folder's COMPLETE marker. Every name is that of a file inside the folder.
 
-    Markers of rnnlm 0.3 also list compiled modules. They are left out, because Python rewrites them when a file is
-    moved. Raise one of ABSENT if the marker is missing, and ValueError with a description if it is damaged.
+    Compiled modules in markers of rnnlm 0.3 are left out, because Python rewrites them when a file is moved. Raise one
+    of ABSENT if the marker is missing, and ValueError with a description if it is damaged.
     """
     try:
         digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
@@ -130,7 +130,7 @@ def read_marker(folder: Path) -> dict[str, str]:
         raise ValueError(f"{COMPLETE} is not a JSON object")
     for name in digests:
         try:
-            # Links are allowed if the user created them, for instance to a larger disk.
+            # The user may have replaced files by links, for instance to a larger disk.
             inside(folder, name, any_links=True)
         except UnsafeNameError as error:
             raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
@@ -153,7 +153,7 @@ def storage_at(address: str) -> Storage:
 
 
 def find_storage() -> Storage | None:
-    """Return the shared storage of RNNLM_STORAGE, or None if it is not set. Raise HomeError if it cannot be reached."""
+    """Return the shared storage at RNNLM_STORAGE, or None if it is not set. Raise HomeError if it cannot be reached."""
     address = os.environ.get(VARIABLE)
     return storage_at(address) if address else None
 

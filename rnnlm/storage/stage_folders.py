@@ -1,7 +1,7 @@
 """The folders in which stages store their results. Other packages read the files in them through these classes.
 
-A file that is missing or not JSON reads as an empty dictionary, unless a method says otherwise. A caller that needs an
-undamaged folder checks it first; see storage/stages.py.
+A file that is missing or not JSON is read as an empty dictionary, unless a method documents another behaviour. A caller
+that needs an undamaged folder checks it first; see storage/stages.py.
 """
 
 from collections.abc import Iterator
@@ -64,11 +64,11 @@ class RunFolder:
 
     config.json, started.json       configuration, and the ids of the run and its dataset
     history.jsonl, samples/         measurements, and samples during training
-    tracking.json                   how much of history and samples the tracker has sent
+    tracking.json                   the positions in history and samples up to which the tracker has sent
     processes/                      job and result of distributed training; deleted when the run is complete
     drawn_targets.npy               additional targets (training/further_targets.py); deleted when the run is complete
     checkpoints/                    see training/checkpointing/checkpoints.py; deleted when the run is complete
-    ancestor_documents.parquet      the documents that the initial model has seen; see training/warm_start.py
+    ancestor_documents.parquet      the training documents of the initial model; see training/warm_start.py
     model/, run.json, COMPLETE      the result: the best weights, and the n-gram model mixed with them
     evaluation.json, samples.json   the results of the stages after training
     """

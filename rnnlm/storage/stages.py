@@ -18,8 +18,8 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
-# The version of each stage is part of the key of its output. It must be increased when the same input gives another
-# output, so that existing output is created again. The key also contains the versions of libraries.
+# The version of each stage is part of the key of its output, and so are the versions of libraries. Increase it when the
+# same input gives another output, so that existing output is created again.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -38,8 +38,8 @@ STAGE_VERSIONS = {
     "reference-scores": 2,
     "bundle": 6,  # The bundle of a registered model.
 }
-# The resolution of time stamps in the coarsest file systems. A change is visible in the time stamp if it happens at
-# least this long after the previous one.
+# The resolution of time stamps in the coarsest file systems. Two changes at least this far apart have different time
+# stamps.
 SETTLED_NANOSECONDS = 2_000_000_000
 P = ParamSpec("P")
 Stamp = list[Any]  # The sha256 of a file, followed by its size, modification time and change time when it was hashed.
@@ -47,7 +47,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorate a stage: measure its time, log a line when it ends, and explain the error if the disk is full."""
+    """Return a decorator for a stage, which logs the stage with its time and explains the error if the disk is full."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -66,7 +66,7 @@ def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[C
 
 
 def stage_key(name: str, **facts: Any) -> str:
-    """Return the sha256 of everything that a stage's output depends on: its version and other JSON-able values."""
+    """Return the sha256 of everything on which a stage's output depends: its version and the values in `facts`."""
     return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
 
@@ -78,7 +78,7 @@ def write_once(
     force: bool = False,
     pieces: Path | None = None,
 ) -> bool:
-    """Create the content-addressed folder `final` by `build(partial)`, unless its verified content exists.
+    """Create the content-addressed folder `final` by `build(partial)`, unless it exists and is verified.
 
     Return True if it existed. Processes that need the same folder wait for each other. A folder that is damaged or is
     to be replaced is kept until its replacement is complete.
@@ -88,7 +88,7 @@ def write_once(
     """
     home.make(final.parent)
     with home.lock(f"{final.parent.name}-{final.name}"):
-        move_back(final)  # A process may have been killed between the two renames below.
+        move_back(final)  # A process may have been killed between move_aside() and the renaming of its replacement.
         remove_partials(final)
         if not force and final.exists():
             mark_used(final)
@@ -127,7 +127,7 @@ def remove_pieces(pieces: Path | None) -> None:
 
 
 def copy_to_storage(final: Path) -> None:
-    """Copy a finished folder of the rnnlm home to the shared storage, if there is a storage without this folder."""
+    """Copy a finished folder of the rnnlm home to the shared storage if there is a storage without this folder."""
     storage, place = find_storage(), place_in_storage(final)
     if storage and place and not storage.holds(place):
         storage.store(place, final)
@@ -164,7 +164,7 @@ def copy_from_storage(final: Path, partial: Path) -> bool:
 def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
     """Write the COMPLETE marker with the digests of all files that rnnlm wrote, except for entries in `apart_from`.
 
-    Return the stamps of those files that note_verified may record.
+    Return the stamps of the files that note_verified() may record.
     """
     entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
     files = sorted(file for path in entries for file in (path, *path.rglob("*")) if is_ours(file))
@@ -182,7 +182,7 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def is_ours(path: Path) -> bool:
-    """Return True if rnnlm wrote the file, which means that it is not a compiled module of Python."""
+    """Return True if rnnlm wrote the file. Compiled modules of Python are other files."""
     return path.is_file() and not is_compiled(str(path))
 
 
@@ -191,7 +191,7 @@ def mark_used(folder: Path) -> None:
 
     `rnnlm prune` keeps folders that were used recently.
     """
-    with suppress(OSError):  # The folder is missing, or it is read-only and therefore never pruned.
+    with suppress(OSError):  # A missing folder cannot be marked. A read-only folder is never pruned.
         os.utime(folder / COMPLETE)
 
 
@@ -224,7 +224,7 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Return the damage as find_damage() does, but hash only files that seem changed since the last call."""
+    """Return the damage as find_damage() does, but hash only files whose stamps have changed since the last call."""
     known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
     verified: dict[str, Stamp] = {}
 
@@ -251,8 +251,7 @@ def stamp_of(file: Path) -> list[int]:
 def is_settled(stamp: list[int], began: int) -> bool:
     """Return False if a file was changed less than two seconds before its hashing began.
 
-    The stamp of such a file must not be recorded, because a change just after the hashing might not change
-    the stamp.
+    The stamp of such a file must not be recorded, because it may be the same after a further change.
     """
     return max(stamp[1:]) < began - SETTLED_NANOSECONDS
 
@@ -282,7 +281,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def move_aside(final: Path) -> None:
-    """Rename `final`, if it exists, to make room for its replacement. Until then, move_back can undo the renaming."""
+    """Rename `final`, if it exists, so that its replacement can get its name. move_back() can undo the renaming."""
     if final.exists():
         final.replace(replaced_path(final))
 

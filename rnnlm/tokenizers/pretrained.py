@@ -15,7 +15,7 @@ ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")
 
 
 def load_pretrained(name: str) -> Tokenizer:
-    """Load a tokenizer from a folder or from a repository on the Hugging Face hub by AutoTokenizer.
+    """Load a tokenizer with AutoTokenizer, from a folder or from a repository on the Hugging Face hub.
 
     Raise ModelError if it does not exist, has no tokenizer.json, or needs code from the repository.
     """
@@ -24,7 +24,7 @@ def load_pretrained(name: str) -> Tokenizer:
     setting = f"tokenizer.kind: {PRETRAINED_PREFIX}{name}"
     try:
         loaded: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # transformers raises many types of errors for a wrong folder or an unavailable network.
+    except Exception as error:  # transformers raises many types of errors for a wrong folder or a network failure.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"{setting}: AutoTokenizer cannot load it ({reason:.160});\n"
@@ -40,7 +40,7 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
     """Return a tokenizer.json with <pad> as id 0, <unk> as 1, <bos> as 2 and <eos> as 3, followed by all other pieces.
 
     `roles` are the tokenizer's own spellings of the four special tokens. A missing spelling, or one with two roles, is
-    replaced by rnnlm's. The post-processor is removed, because rnnlm adds <bos> and <eos> when it makes sequences.
+    replaced by rnnlm's spelling. The post-processor is removed, because rnnlm adds <bos> and <eos> to sequences itself.
     """
     special = own_spellings(roles)
     model = saved["model"]
@@ -51,8 +51,8 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
     old |= {added["content"]: added["id"] for added in saved["added_tokens"]}
     others = sorted((piece for piece in old if piece not in special), key=lambda piece: old[piece])
     new = {piece: id for id, piece in enumerate([*special, *others])}
-    # The library recognizes an added token only if the model's vocabulary contains it, so all added tokens are inserted
-    # there.
+    # The library recognizes an added token only if the model's vocabulary contains it. All added tokens are therefore
+    # inserted.
     if is_unigram:
         model["vocab"] = [[piece, UNREACHABLE if piece in special else scores.get(piece, UNREACHABLE)] for piece in new]
         model["unk_id"] = 1

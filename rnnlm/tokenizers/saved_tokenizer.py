@@ -1,9 +1,10 @@
-"""A reader of saved tokenizers, which accepts only files as rnnlm writes them.
+"""A reader of saved tokenizers, which accepts only files that rnnlm can have written.
 
-The folder may be damaged, or made by somebody else. A malicious tokenizer.json may contain regular expressions that
-never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The effect of rnnlm's own kinds of tokenizers
-on a text follows from their settings, with which the file is compared. A pretrained tokenizer may do anything that the
-library offers, except make texts grow without bounds. The module is copied into every bundle.
+The folder may be damaged, or come from another user. A malicious tokenizer.json may contain regular expressions that
+never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The components of rnnlm's own kinds of
+tokenizers follow from their settings, so the file is compared with these settings. A pretrained tokenizer may have any
+component of the library, except replacements with which texts grow without bounds. The module is copied into every
+bundle.
 """
 
 import json
@@ -19,7 +20,8 @@ TOKENIZER_FILE = "tokenizer.json"
 PRETRAINED_PREFIX = "pretrained:"
 LARGEST_VOCABULARY = 1 << 24
 LONGEST_LITERAL = 1_000  # The largest number of characters in an unknown_literal.
-LARGEST_TEXT_GROWTH = 1_000  # The replacements of a pretrained tokenizer may make a text longer by at most this factor.
+# The largest factor by which the replacements of a pretrained tokenizer may make a text longer.
+LARGEST_TEXT_GROWTH = 1_000
 
 
 def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Sequence[str]) -> Tokenizer:
@@ -42,7 +44,7 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # The library raises plain Exception for all errors.
+    except Exception as error:  # All errors of the library are of the type Exception.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
@@ -61,13 +63,13 @@ def size_of_model(folder: Path) -> Any:
     """Return the vocabulary size in the model's config.json, or None if the folder has no such file."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    # A damaged config.json is reported by the reader of the model.
+    # The reader of the model reports a damaged config.json.
     except (OSError, ValueError, RecursionError, AttributeError):
         return None
 
 
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
-    """Raise ValueError if a tokenizer.json changes texts in a way that tokenizers of this kind do not."""
+    """Raise ValueError if a tokenizer.json has components that tokenizers of this kind do not have."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
         raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
     for name in ("truncation", "padding"):

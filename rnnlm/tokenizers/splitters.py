@@ -1,7 +1,7 @@
 """The first step of each kind of tokenizer, which splits a line before the vocabulary is used.
 
-Training starts with these tokenizers. A tokenizer.json must contain the same splitters when it is read; see
-saved_tokenizer.py. The module is copied into every bundle.
+Training starts with these tokenizers. A saved tokenizer.json must contain the same splitters; see saved_tokenizer.py.
+The module is copied into every bundle.
 """
 
 import re
@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 # The white space at which Python's str.split splits, as a regular expression of the tokenizers library.
 WHITE_SPACE = r"[\s\x1c-\x1f]"
 PUNCTUATION = r"\w+|[^\w\s]"  # The pattern matches runs of letters and digits, and single punctuation marks.
-# The pattern matches the words of a textbook's tokenizer; all other characters are dropped.
+# The pattern matches the words of a textbook's tokenizer. All other characters are dropped.
 TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"
 SPLITTINGS = ("whitespace", "punctuation", "textbook")
 EMPTY: dict[str, Callable[[], Any]] = {
@@ -27,7 +27,7 @@ EMPTY: dict[str, Callable[[], Any]] = {
 def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | None = None) -> Tokenizer:
     """Return a tokenizer of one of the kinds in EMPTY, without a vocabulary.
 
-    `splitting` and `unknown_literal` only concern word tokenizers.
+    `splitting` and `unknown_literal` only apply to word tokenizers.
     """
     tokenizer = Tokenizer(EMPTY[kind]())
     if kind == "char":
@@ -42,11 +42,11 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
 
 
 def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
-    """Let the tokenizer split texts into words by the method that `splitting` names."""
+    """Let the tokenizer split texts into words by the method `splitting`."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
         # Words that are spelled like special tokens are replaced by <unk>, so that text never becomes a special token.
-        # The normalizer that replaces them is saved in tokenizer.json.
+        # tokenizer.json contains the normalizer that replaces them.
         never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
         spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
         tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")
@@ -54,7 +54,7 @@ def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | Non
         return
     pattern = PUNCTUATION if splitting == "punctuation" else TEXTBOOK
     if literal:
-        # The unknown literal stays one word, even if the pattern would split it.
+        # The unknown literal remains one word, even if the pattern would split it.
         pattern = rf"(?<!\S){literal}(?!\S)|{pattern}"
         if unknown_literal != "<unk>":
             tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S){literal}(?!\S)"), "<unk>")

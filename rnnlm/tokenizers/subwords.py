@@ -9,8 +9,8 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.tokenizers.splitters import untrained
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-# The log-probability of a special token's spelling in a unigram model. It is so low that the bytes of the same text are
-# always preferred.
+# The log-probability of a special token's spelling in a unigram model. Because it is so low, the same text is always
+# encoded by its bytes.
 UNREACHABLE = -1e6
 
 
@@ -44,7 +44,7 @@ def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
     tokenizer.train_from_iterator(lines, trainer)
     saved = json.loads(tokenizer.to_str())
     pieces = [[piece, UNREACHABLE if piece in SPECIAL_TOKENS else score] for piece, score in saved["model"]["vocab"]]
-    # The trainer may leave out bytes that do not occur in the training text, so they are added here.
+    # The trainer may leave out bytes that do not occur in the training text. They are added here.
     known = {piece for piece, _ in pieces}
     rarest = min(score for piece, score in pieces if score > UNREACHABLE)
     pieces += [[byte, rarest - 1.0] for byte in alphabet if byte not in known]

@@ -22,33 +22,37 @@ from .saved_tokenizer import read_tokenizer
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # The special tokens have the same ids in every tokenizer.
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
-# The file with the settings that tokenizer.json lacks, which are kind, splitting and unknown_literal.
+# The file with the settings kind, splitting and unknown_literal, which tokenizer.json lacks.
 SETTINGS_FILE = "rnnlm_tokenizer.json"
 BYTE_KINDS = ("bpe", "unigram")  # The kinds of tokenizers that work on bytes.
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
-# The following constants are numbers of bits needed to restore a text from its tokens; see
-# TextTokenizer.restoration_bits. They are chosen such that the probabilities of all texts sum to at most one.
+# The following constants are the numbers of bits in TextTokenizer.restoration_bits. With these values, the
+# probabilities of all texts sum to at most one.
 PLAIN_GAP_BITS = math.log2(256 / 255)  # The bits for an expected gap between words.
 # The bits for no space before the first word or after the last one.
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)
 # The bits for one space before the first word or after the last one, as in the Penn Treebank.
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)
-LITERAL_BITS = math.log2(6 / 5)  # The bits to say that an `<unk>` is the corpus's own literal and not an unknown word.
-# A tokenizer over bytes first splits a line by a pattern (Radford et al. 2019); this is its form for printable ASCII.
+# The bits for the information that an `<unk>` is the corpus's own literal and not an unknown word.
+LITERAL_BITS = math.log2(6 / 5)
+# The pattern by which tokenizers over bytes first split a line (Radford et al. 2019), in its form for printable ASCII.
 # Encoding the resulting pieces one by one gives the same tokens as encoding the line. Most pieces are a word with the
 # space before it.
 ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[-`{-~]+| +(?![^ ])| +")
-# The full pattern never joins two non-spaces that a space separates. Hence the pieces of this simpler pattern, which
-# fits any other line, can be encoded one by one, too.
+# A simpler pattern for all other lines. The full pattern never joins two non-spaces that a space separates, so these
+# pieces can also be encoded one by one.
 SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
-BYTE_SPACE = "Ġ"  # The character by which tokenizers over bytes spell the space.
-# The largest number of remembered pieces and of characters in each, which need at most 20 MB.
+BYTE_SPACE = "Ġ"  # The character that represents the space in tokenizers over bytes.
+# The largest number of cached pieces, and the largest number of characters in each. They need at most 20 MB.
 REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # Half of a surrogate pair, which UTF-8 cannot encode.
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # An unpaired surrogate, which UTF-8 cannot encode.
 
 
 class PieceIds(dict[str, bytes]):
-    """The ids of each piece of text as int32 bytes. Each piece is encoded only once, because words occur repeatedly."""
+    """A cache with the ids of each piece of text as int32 bytes.
+
+    Most words occur repeatedly, so they are encoded once.
+    """
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self.encode = encode
@@ -57,7 +61,7 @@ class PieceIds(dict[str, bytes]):
         ids = array("i", self.encode(piece)).tobytes()
         if len(piece) <= LONGEST_REMEMBERED:
             if len(self) >= REMEMBERED_PIECES:
-                self.clear()  # The cache is full. It is emptied, because the language of the text may have changed.
+                self.clear()  # The full cache is emptied, because the language of the text may have changed.
             self[piece] = ids
         return ids
 
@@ -74,7 +78,7 @@ def split_for_bytes(line: str) -> list[str]:
 
 
 class TextTokenizer:
-    """An encoder of lines of text without `<bos>` and `<eos>`, which are added when sequences are made.
+    """An encoder of lines of text. `<bos>` and `<eos>` are added later, when sequences are made.
 
     Text never becomes a special token. If a word is spelled like a special token, word tokenizers encode it as `<unk>`;
     char, bpe and unigram tokenizers encode its characters or bytes.
@@ -89,7 +93,7 @@ class TextTokenizer:
         self.unknown_literal = unknown_literal
         self.splitting = splitting
         self._tokenizer = tokenizer
-        # The spelling of a special token in a text is not recognized as this token.
+        # With this setting, text that is spelled like a special token is encoded as ordinary text.
         self._tokenizer.encode_special_tokens = True
         self._words: dict[str, int] | None = None
         self._split: Callable[[str], Sequence[str]] | None = split_for_bytes if kind in BYTE_KINDS else None
@@ -132,10 +136,10 @@ class TextTokenizer:
         return np.frombuffer(b"".join(encoded), np.int32), lengths
 
     def _ids_of_piece(self, piece: str) -> list[int]:
-        """Return the ids of a piece that `_split` returned."""
+        """Return the ids of a piece from `_split`."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
-        # The piece is encoded by the library's model without its splitter, which takes half the time.
+        # The library's model encodes the piece without its splitter, which takes half the time.
         if is_plain(piece) and ASCII_PIECE.fullmatch(piece):
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
         return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
@@ -153,7 +157,7 @@ class TextTokenizer:
         return self.decode([*before, *ids])[len(self.decode(before)) :]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the vocabulary's spelling of each id. Byte-level tokens show each byte as one visible character."""
+        """Return the vocabulary's spelling of each id. Tokens over bytes show each byte as one visible character."""
         return [str(self._tokenizer.id_to_token(int(token_id))) for token_id in ids]
 
     def spans(self, line: str) -> list[tuple[int, int, int]]:
@@ -167,7 +171,7 @@ class TextTokenizer:
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
     def unknown_words(self, line: str) -> list[str]:
-        """Return the words that became `<unk>`, except for the corpus's own literal for unknown words."""
+        """Return the words that are encoded as `<unk>`, except for the corpus's own literal for unknown words."""
         if self._words is not None:
             known = self._words
             words = [word for word in (line if self.kind == "char" else line.split()) if word not in known]
@@ -178,13 +182,13 @@ class TextTokenizer:
     def restoration_bits(
         self, line: str, token_count: int, unknown_count: int, unknown_words: Sequence[str], blank_is_dropped: bool
     ) -> float:
-        """Return the number of bits needed, in addition to those of the tokens, to restore the line.
+        """Return the number of bits that are needed to restore the line, in addition to those of the tokens.
 
         An unknown word needs 8 bits for each of its UTF-8 bytes and 8 bits for its end (a single character needs no
         end). A word tokenizer also loses white space and everything that its pattern does not match. Hence each gap
         between words is encoded as expected or unexpected. One space is expected between words. At the ends of the
-        line, no space or one space is expected. If words are split at punctuation, one more bit says whether there is a
-        space. Unexpected gaps are spelled out in bytes, with an escape code and an end. This also applies to a blank
+        line, no space or one space is expected. If words are split at punctuation, one more bit encodes whether there
+        is a space. Unexpected gaps are encoded in bytes, with an escape code and an end. This also applies to a blank
         line without a sequence (blank_is_dropped). Other tokenizers lose nothing.
 
         Args:
@@ -211,7 +215,7 @@ class TextTokenizer:
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield each white space that is not the expected single space, and whether it is at an end of the line."""
+        """Yield each white space that is not the expected single space, and True if it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
             return  # Most lines have no unexpected gap.
         expected: tuple[str, ...] = ("",)
@@ -228,7 +232,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
     """Call the tokenizers library. Raise ModelError if a pretrained tokenizer.json fails on this text."""
     try:
         return function(*arguments, **settings)
-    except BaseException as error:  # A panic in Rust is not an Exception.
+    except BaseException as error:  # A panic in Rust is not a subclass of Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(
@@ -237,7 +241,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
 
 
 def unspecial(ids: list[int]) -> list[int]:
-    """Replace special tokens, which a pretrained tokenizer may recognize in text, by `<unk>`."""
+    """Replace special tokens by `<unk>`, because a pretrained tokenizer may recognize them in text."""
     if NEVER_FROM_TEXT.isdisjoint(ids):
         return ids
     return [UNK if token_id in NEVER_FROM_TEXT else token_id for token_id in ids]

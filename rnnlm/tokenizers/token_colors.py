@@ -11,7 +11,7 @@ RESET = "\x1b[0m"
 def coloured(tokenizer: TextTokenizer, line: str) -> str:
     """Return the line with alternating backgrounds for its tokens, and a red background for unknown words.
 
-    If the bytes of a character belong to several tokens, the spelling of each of these tokens is shown.
+    If a character's bytes belong to several tokens, the spelling of each of these tokens is shown.
     """
     shown, end = [], 0
     spans = tokenizer.spans(line)

@@ -1,4 +1,4 @@
-"""The tokenizer stage, which trains a tokenizer on the training split or loads a pretrained one, and saves it."""
+"""The tokenizer stage: it trains a tokenizer on the training split or loads a pretrained one, and saves it."""
 
 import json
 import math
@@ -23,9 +23,9 @@ from rnnlm.tokenizers.word_counts import count_corpus
 
 SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
 SMALLEST_DEFAULT_VOCABULARY, LARGEST_DEFAULT_VOCABULARY = 512, 8_000
-# The default vocabulary size of subwords is this factor times the square root of the text's bytes.
+# The default vocabulary size of subwords is SUBWORDS_OF_ONE_BYTE * √(bytes of the text).
 SUBWORDS_OF_ONE_BYTE = 4.0
-PIECE_BYTES = 256 << 10  # The size of the excerpts, from many places of a large corpus, on which subwords are trained.
+PIECE_BYTES = 256 << 10  # The size of each excerpt of a large corpus on which subwords are trained.
 
 
 @stage("tokenizer")
@@ -39,8 +39,8 @@ def train_tokenizer(
 ) -> TokenizerRecord:
     """Train a tokenizer, unless it exists under home.tokenizers.
 
-    The name of its folder is the digest of everything that it depends on. A pretrained tokenizer depends only on its
-    content, not on where it was loaded from.
+    The name of its folder is the digest of everything on which it depends. A pretrained tokenizer depends only on its
+    content, not on its location.
     """
     config = with_vocabulary_size(config, text_bytes(corpus))
     pretrained: Tokenizer | None = None
@@ -91,7 +91,7 @@ def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerC
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
     """Yield the lines of the training documents. If the text exceeds byte_limit, yield evenly spread excerpts.
 
-    Only the excerpts are read, so that the time does not grow with the corpus.
+    Only the excerpts are read, so that the duration does not grow with the corpus.
     """
     size = text_bytes(corpus)
     share = min(1.0, byte_limit / size)
@@ -109,8 +109,8 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
-    # This post-processor is used only by callers that request special tokens, such as the pipelines of transformers.
-    # Their texts then begin with <bos>, as in rnnlm's own generation.
+    # Only callers that request special tokens, such as the pipelines of transformers, use this post-processor. Their
+    # texts then begin with <bos>, as in rnnlm's own generation.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )
@@ -121,7 +121,7 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
         bos_token=bos,
         eos_token=eos,
         padding_side="left",
-        split_special_tokens=True,  # A special token's spelling in text is encoded as ordinary text.
+        split_special_tokens=True,  # Text that is spelled like a special token is encoded as ordinary text.
         clean_up_tokenization_spaces=False,
     )
     wrapped.save_pretrained(folder)

@@ -1,6 +1,6 @@
 """Counts of the words, or characters, in a corpus's training documents.
 
-The words of each byte range are counted separately, then the counts are added.
+The words of each byte range are counted separately. The counts are then added.
 """
 
 import logging
@@ -19,15 +19,15 @@ from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.splitters import untrained
 
 logger = logging.getLogger(__name__)
-MAXIMUM_DISTINCT = 2_000_000  # The largest number of distinct words in memory, which need about 250 MB.
+MAXIMUM_DISTINCT = 2_000_000  # The largest number of distinct words in memory. They need about 250 MB.
 SMALLEST_RANGE_BYTES = 16 << 20
-# The number of bytes for each process. A process needs 5 to 10 s to start, and counts about 8 MB per second.
+# The number of bytes per process. A process needs 5 to 10 s to start, and counts about 8 MB per second.
 COUNTED_BYTES_A_PROCESS = 128 << 20
 MOST_RANGES = 1000
 
 
 class WordCounts:
-    """Counts of words in bounded memory. Beyond MAXIMUM_DISTINCT distinct words, the rarest ones are dropped.
+    """Counts of words in bounded memory. If there are more than MAXIMUM_DISTINCT words, the rarest ones are dropped.
 
     This is lossy counting (Manku and Motwani 2002). A count is too low by at most the final value of `floor`.
     """
@@ -37,7 +37,7 @@ class WordCounts:
         self.floor = 0
 
     def add(self, words: Iterable[str] | Mapping[str, int]) -> None:
-        """Count words, or add the given counts to the present ones."""
+        """Count words, or add the given counts to the stored ones."""
         self.counts.update(words)
         while len(self.counts) > MAXIMUM_DISTINCT:
             self.floor += 1
@@ -53,7 +53,7 @@ class WordCounts:
 def count_corpus(
     corpus: CorpusRecord, config: TokenizerConfig, folder: Path, open_engine: OpenEngine = in_this_process
 ) -> Counter[str]:
-    """Return how often each word occurs in the training documents. The counts do not depend on where they are computed.
+    """Return the number of occurrences of each word in the training documents. It does not depend on the engine.
 
     `folder` receives a file for each byte range of the corpus. Ranges that already have a file are not counted again.
     """
@@ -71,7 +71,7 @@ def count_corpus(
 def count_byte_range(corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path) -> Path:
     """Count the words of the training documents in a byte range. Return a file with rows (word, count).
 
-    The counts are passed in a file, because Prefect keeps the results of tasks in memory for a while.
+    The counts are returned in a file, because Prefect keeps the results of tasks in memory for some time.
     """
     path = folder / f"{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet"
     if not path.exists():

@@ -1,6 +1,6 @@
-"""The MLflow run of each comparison made by `rnnlm compare` or `rnnlm probe`, with its settings, results and files.
+"""The MLflow run of each comparison by `rnnlm compare` or `rnnlm probe`, with its settings, results and files.
 
-A failure of MLflow only causes a warning, because the rnnlm home contains all results anyway.
+A failure of MLflow only causes a warning, because the rnnlm home contains all results.
 """
 
 import math
@@ -15,7 +15,7 @@ from rnnlm.tracking.mlflow_addresses import run_address
 from rnnlm.tracking.mlflow_runs import as_text
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 
-PARENT = "mlflow.parentRunId"  # The tag by which MLflow's pages nest runs.
+PARENT = "mlflow.parentRunId"  # The tag with the id of the parent run, by which MLflow's pages nest runs.
 MetricSeries = dict[str, list[tuple[int, float]]]  # The values of a metric as pairs of step and value.
 
 
@@ -38,8 +38,8 @@ def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun
     """Log a comparison to its MLflow run, and return the address of this run.
 
     This is the newest run with the comparison's key. If there is none, or if `reuse` is false, it is a new run. Nothing
-    is logged to a finished run. Sending is idempotent, because the time stamps are those of the results. It may
-    therefore be repeated after a kill. If MLflow is unavailable, the result is None.
+    is logged to a finished run. Logging may be repeated after a kill, because the time stamps are those of the results.
+    If MLflow is unavailable, return None.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:

@@ -1,4 +1,4 @@
-"""A function that ends the MLflow runs of killed trainings, which MLflow would otherwise show as RUNNING forever."""
+"""A function that ends the MLflow runs of killed trainings. MLflow would show them as RUNNING forever."""
 
 import logging
 
@@ -26,8 +26,8 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = RunFolder(folder).tracking
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # Only this rnnlm home uses this store. If a run has no folder, the store came from a backup or the folder
-            # was removed.
+            # If no other rnnlm home uses the store, a run without a folder comes from a backup, or its folder was
+            # removed.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
@@ -37,6 +37,6 @@ def end_dead_mlflow_runs(home: Home) -> int:
 
 
 def is_training(home: Home, run_id: str) -> bool:
-    """Return True if a process holds the run's lock, as run_training does."""
+    """Return True if a process holds the run's lock, as run_training() does."""
     with home.lock_if_free(f"run-{run_id}") as free:
         return not free

@@ -65,5 +65,5 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label=label)
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    # The legend is placed above the panel, because inside the panel a curve would cross it.
+    # The legend is above the panel, because a curve would cross it inside the panel.
     loss.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0, ncols=2)

@@ -17,7 +17,7 @@ auth_cache_ttl_seconds = 60
 def login_variables(home: Home, user: str, password: str) -> dict[str, str]:
     """Write MLflow's settings, and return the environment variables with which its server requires this login.
 
-    The server creates its database of accounts again at each start, so that a changed password becomes valid.
+    The server creates its database of accounts at each start. Hence a changed password becomes valid.
     """
     folder = home.root / "mlflow-accounts"
     home.make(folder)

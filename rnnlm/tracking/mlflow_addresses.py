@@ -47,7 +47,8 @@ def version_address(home: Home, name: str, version: int) -> str:
 def ui_address(home: Home) -> str:
     """Return the environment variable RNNLM_MLFLOW_UI_URL, or the address of the tracking server or of `mlflow ui`.
 
-    The address of `mlflow ui` has the host and port of MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` reads, too.
+    The address of `mlflow ui` consists of the host and port in MLFLOW_HOST and MLFLOW_PORT, which `mlflow ui` also
+    reads.
     """
     # RNNLM_MLFLOW_UI_URL is needed if workers reach the server by a name that browsers cannot resolve.
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
@@ -62,7 +63,7 @@ def ui_address(home: Home) -> str:
 def ui_answers(home: Home) -> bool:
     """Return True if links to MLflow's pages work now.
 
-    A server that the user has named is assumed to be running.
+    A server that the user has configured is assumed to be running.
     """
     address = urlsplit(ui_address(home))
     if not is_embedded(home) or "RNNLM_MLFLOW_UI_URL" in os.environ:

@@ -11,7 +11,7 @@ from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# The paths of artifact files. MLflow reads their requests in small blocks, so they may be as large as models.
+# The paths of artifact files. Requests for them may be as large as models, because MLflow reads them in small blocks.
 STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("api", "ajax-api"))
 
 

@@ -1,6 +1,6 @@
 """The MLflow run of each training run, with configuration, dataset, metrics, scores, samples, losses and loss curve.
 
-A failure of MLflow only causes a warning, because the run's folder contains everything anyway.
+A failure of MLflow only causes a warning, because the run's folder contains all results.
 """
 
 import json
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-# The tag with the key of a training. The key is a new one each time the run is trained again.
+# The tag with the key of a training. If the run is trained again, it gets a new key.
 TRACKING_KEY = "rnnlm.tracking_key"
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # MLflow's names for the uses of the splits.
-LONGEST_PARAMETER = 500  # The most characters that MLflow stores of a parameter's value.
-DIGEST_CHARACTERS = 36  # The most characters that MLflow stores of a dataset's digest.
-CORPUS, DECISION = "corpus", "decision"  # Tags that are shown as columns, by which people filter runs.
+LONGEST_PARAMETER = 500  # The maximum number of characters of a parameter's value in MLflow.
+DIGEST_CHARACTERS = 36  # The maximum number of characters of a dataset's digest in MLflow.
+CORPUS, DECISION = "corpus", "decision"  # Tags that are shown as columns, by which users filter runs.
 NOTE = "mlflow.note.content"  # The tag with the description of a run or experiment.
-# In the description of a run, this separator follows the scores. The text after it was known before training.
+# The separator after the scores in the description of a run. The text after it was written before training.
 SCORES_END = "\n\n---\n\n"
 
 
 @dataclass(frozen=True)
 class RunOrigin:
-    """The flow run that started a training. The library itself does not know which orchestrator is used."""
+    """The flow run that started a training. The library does not depend on a particular orchestrator."""
 
     name: str  # The name that the orchestrator shows.
     url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
-    deployment: str = ""  # The name of the deployment, or "" if a person started the run by a command.
+    deployment: str = ""  # The name of the deployment, or "" if a user started the run by a command.
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def open_tracker(
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
-    status = "KILLED"  # The training was stopped by Ctrl-C, or Prefect cancelled the flow run.
+    status = "KILLED"  # Ctrl-C stopped the training, or Prefect cancelled the flow run.
     try:
         with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
             yield tracker
@@ -98,13 +98,13 @@ def tracker_of(
     origin: RunOrigin | None = None,
     members: int = 0,
 ) -> RunTracker:
-    """Return the tracker of a run. If an earlier process was killed, what it has logged is kept.
+    """Return the tracker of a run. If an earlier process was killed, the metrics that it logged are kept.
 
     `members` is the number of networks of an ensemble.
     """
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        """Return the id of the RUNNING MLflow run with this key, to which configuration and dataset are logged."""
+        """Return the id of the RUNNING MLflow run with this key. Configuration and dataset are logged to it."""
         from mlflow.entities import Param
 
         experiment = experiment_id(client, home, config.tracking.experiment)
@@ -120,7 +120,7 @@ def tracker_of(
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
         mlflow_run_id = str(run.info.run_id)
-        # MLflow's parameters cannot be changed. If a setting that does not affect the results has changed, MLflow keeps
+        # MLflow's parameters cannot be changed. A setting that does not affect the results may differ, and MLflow keeps
         # its first value.
         new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
         # MlflowClient splits the parameters into batches that the server accepts.
@@ -137,11 +137,11 @@ def tracker_of(
 def shown_tags(
     config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None, members: int
 ) -> dict[str, str]:
-    """Return the tags that MLflow shows in columns of its own: user, source, and the description in Markdown."""
+    """Return the tags that MLflow shows in separate columns: user, source, and the description in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    # The n-gram model is not mentioned here, because only after training is it known whether it is mixed with the
-    # network. The sentence about the scores says so.
+    # The n-gram model is left out of the description, because its mixture is only fitted after training. The sentence
+    # about the scores mentions it.
     model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
     note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
@@ -164,9 +164,9 @@ def as_text(value: Any) -> str:
 
 
 def shown_parameters(config: PipelineConfig) -> dict[str, str]:
-    """Return the parameters() that differ from the defaults. They are the parameters of a logged model.
+    """Return the parameters() that differ from the defaults, as the parameters of a logged model.
 
-    MLflow shows all parameters of a logged model in one row, so only a few are given.
+    MLflow shows all parameters of a logged model in one row, so only a few are logged.
     """
     changed = flatten(as_stored(config).model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
@@ -187,7 +187,7 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """Return a digest for a split: the dataset's id, followed by the name of the split unless this is `train`.
+    """Return a digest for a split: the dataset's id, followed by the split's name unless this is `train`.
 
     The digests must differ, because MLflow stores only one dataset for each digest.
     """

@@ -1,4 +1,4 @@
-"""The MLflow store: its address, its creation by concurrent processes, and a single error type for all its failures."""
+"""The MLflow store: its address, its creation by concurrent processes, and a common error type for all its failures."""
 
 import importlib.metadata
 import json
@@ -20,11 +20,11 @@ from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient  # Other modules import mlflow inside of functions, because importing it takes 2 s.
+    from mlflow import MlflowClient  # Other modules import mlflow inside functions, because importing it takes 2 s.
     from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
-# A query parameter of addresses. Without it, the UI opens on pages for chat models.
+# A query parameter of addresses. Without it, the UI opens pages for chat models.
 TRAINING_VIEW = "workflowType=machine_learning"
 VIEW = "rnnlm"  # The name of the shared view of an experiment.
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
@@ -48,8 +48,8 @@ VIEW_STATE = {
     "viewMaximized": True,
 }
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-# The tag with the experiment's name in the configuration. A person may rename the experiment in the UI, but not this
-# tag.
+# The tag with the experiment's name in the configuration. It remains the same if a user renames the experiment in the
+# UI.
 NAME_TAG = "rnnlm.experiment"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
@@ -58,7 +58,7 @@ EXPERIMENT_TAGS = {
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # The kinds of databases that MLflow supports as a store.
 # For each module of a database driver, the package to install.
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
-ENVIRONMENT_DEFAULTS = {  # Environment variables that are set for MLflow, unless the user has set them.
+ENVIRONMENT_DEFAULTS = {  # Environment variables for MLflow, which do not replace values that the user has set.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # By default a call to an unavailable server blocks for 247 s.
@@ -78,16 +78,19 @@ def tracking_uri(home: Home) -> str:
 
 
 def registry_uri(home: Home) -> str:
-    """Return where models are registered, which is MLFLOW_REGISTRY_URI if set, otherwise the tracking store."""
+    """Return the address of the model registry: MLFLOW_REGISTRY_URI if set, otherwise the tracking store."""
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
 def import_mlflow() -> None:
-    """Import MLflow and its store, which takes 2 s. Call this function while the process would otherwise wait."""
+    """Import MLflow and its store, which takes 2 s.
+
+    Call this function at a time when the process would otherwise wait.
+    """
     from mlflow import MlflowClient  # noqa: F401
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: F401
 
-    settle_mlflow()  # MLflow configures its own logging when it is imported, so it is configured again.
+    settle_mlflow()  # MLflow sets up its own logging when it is imported, so logging is set up again.
 
 
 def check_addresses() -> None:
@@ -106,7 +109,7 @@ def address_problem(address: str) -> str:
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)
-        # Reading the attribute `port` raises ValueError if the port is not a number.
+        # Reading the attribute `port` raises ValueError if it is not a number.
         scheme, host, port = parts.scheme, parts.hostname, parts.port
     except ValueError as error:
         return f"{error}; {example}"
@@ -141,7 +144,7 @@ def is_embedded(home: Home) -> bool:
 
 
 def is_empty(home: Home) -> bool:
-    """Return True if nothing was ever tracked in this rnnlm home, so that there is no store to read."""
+    """Return True if this rnnlm home has no store, because nothing was ever tracked."""
     return is_embedded(home) and not home.mlflow_database.exists()
 
 
@@ -151,14 +154,14 @@ def settle_mlflow() -> None:
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # The logs of this module would repeat, as tracebacks, errors that a TrackingError reports.
+    # This module would log tracebacks of errors that a TrackingError reports.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 def prepare_store(home: Home) -> None:
     """Create the SQLite store of the rnnlm home once, even with concurrent processes.
 
-    A server creates its own store. If the rnnlm home has moved, the paths in MLflow's database are corrected.
+    A server creates its own store. If the rnnlm home was moved, the paths in MLflow's database are corrected.
     """
     settle_mlflow()
     if not is_embedded(home):
@@ -166,13 +169,13 @@ def prepare_store(home: Home) -> None:
     if is_empty(home):
         home.make(home.root)
         home.make(home.artifacts)
-        # If two processes opened a new store at the same time, they would corrupt its migration.
+        # Two processes that open a new store at the same time would corrupt its migration.
         with home.lock("mlflow"):
             if not home.mlflow_database.exists():
                 make_database(home)
     mend_locations(home.mlflow_database, home.root)
-    # `mlflow ui` may have created the file in SQLite's default mode. The mode cannot be changed while the file is in
-    # use, but only the speed depends on it.
+    # If `mlflow ui` has created the file in SQLite's default mode, the mode cannot be changed while the file is in use.
+    # It only affects the speed.
     with suppress(sqlite3.OperationalError):
         write_ahead(home.mlflow_database)
     home.keep_private()
@@ -191,9 +194,9 @@ def make_database(home: Home) -> None:
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    settle_mlflow()  # MLflow configures its own logging when it is imported, so it is configured again.
+    settle_mlflow()  # MLflow sets up its own logging when it is imported, so logging is set up again.
     partial = home.root / ".mlflow.db.partial"
-    # A process that was killed may have left such files. No other process uses them, because this one holds the lock.
+    # A killed process may have left such files. No other process uses them, because this one holds the lock.
     for leftover in home.root.glob(f"{partial.name}*"):
         leftover.unlink()
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
@@ -241,7 +244,7 @@ def ignoring(*error_codes: str) -> Iterator[None]:
 def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
     """Return the id of the experiment, even if it was renamed.
 
-    If it does not exist, it is created with a root folder that any client can read.
+    If it does not exist, it is created with an artifact folder that any client can read.
     """
     from mlflow.exceptions import MlflowException
 
@@ -254,7 +257,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
-            if found is None:  # If an experiment is found now, another process has created it in the meantime.
+            if found is None:  # If an experiment was found, another process has created it in the meantime.
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -262,7 +265,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
     for tag, value in tags.items():
-        # The tag is missing if a person created the experiment in the UI. It differs if an earlier version of rnnlm
+        # The tag is missing if a user created the experiment in the UI. It differs if an earlier version of rnnlm
         # created the view, which is then replaced.
         if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
             client.set_experiment_tag(found.experiment_id, tag, value)
@@ -277,7 +280,7 @@ def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None"
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """Turn failures of MLflow inside the context into a warning."""
+    """Log failures of MLflow inside the context as warnings."""
     try:
         yield
     except TrackingError as error:

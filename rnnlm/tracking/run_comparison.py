@@ -21,14 +21,14 @@ CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
 
 class RunOverview(Record):
-    """An overview of one run. Its scores are those of the test split, or None if they are not measured yet."""
+    """An overview of one run. Its scores are those of the test split, or None if it was not evaluated yet."""
 
     run_id: str
     started: str  # The time when the run was started, in UTC.
     corpus: str
     settings: dict[str, Any]  # The values of the settings by dotted path.
     finished: bool
-    # A description of damage to the records of a finished run, or "" without damage. The weights are not checked.
+    # A description of damage to the records of a finished run, or "". The weights are not checked.
     damage: str = ""
     steps: int
     trained_tokens: int

@@ -1,4 +1,4 @@
-"""Names of runs in Prefect and MLflow, which consist of corpus, preset and date, and keys of Prefect's pages."""
+"""Names of runs in Prefect and MLflow, which consist of corpus, preset and date, and the keys of pages in Prefect."""
 
 import re
 from datetime import datetime

@@ -1,6 +1,6 @@
 """The results that are logged to the MLflow run of a training: scores, samples, losses, plots, and the decision.
 
-The decision is that of the registry about the trained model.
+The decision is the registry's decision about the trained model.
 """
 
 import math
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-# The prefixes of the metrics of each split.
+# The prefix of the metrics of each split.
 METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}
 LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
 LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_curve}
@@ -40,8 +40,8 @@ def log_run_results(
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots, and all measurements that could not be sent during training.
 
-    Logging is idempotent. If MLflow is unavailable, the loss curves are still drawn in the run's folder, and run_url is
-    None.
+    The call may be repeated. If MLflow is unavailable, the loss curves are still drawn in the run's folder, and run_url
+    is None.
     """
     curves = {name: drawn(run, name, draw) for name, draw in LOSS_CURVES.items()}
     mlflow_run_id, url = run.mlflow_run_id, None
@@ -99,7 +99,7 @@ def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, d
 
 
 def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:
-    """Log files as artifacts of the run, unless MLflow already has files of the same names and sizes.
+    """Log files as artifacts of the run, unless MLflow already has files with the same names and sizes.
 
     `folder` is a folder of the artifacts.
     """

@@ -1,8 +1,8 @@
-"""A tracker that sends what training has written to a run's folder to its MLflow run, in order and without loss.
+"""A tracker that sends the measurements and samples in a run's folder to its MLflow run, in order and without loss.
 
-The run's folder serves as a queue, so nothing is lost while MLflow is unavailable. tracking.json records how much was
-sent after each successful call. If the process is killed between a call and this record, the same metrics are sent
-again with the same time stamp, and MLflow stores only one of two equal metrics.
+The run's folder serves as a queue, so nothing is lost while MLflow is unavailable. After each successful call,
+tracking.json records the position up to which the data was sent. If the process is killed between a call and this
+record, the same metrics are sent again with the same time stamp, and MLflow stores only one of two equal metrics.
 """
 
 import logging
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
-# After a failure, the tracker waits for this many intervals, because each attempt may block for 30 s.
+# The number of intervals for which the tracker waits after a failure, because each attempt may block for 30 s.
 RETRY_INTERVALS = 10
-# A function of a client and a key that returns the id of the RUNNING MLflow run with this key.
+# A function that takes a client and a key, and returns the id of the RUNNING MLflow run with this key.
 FindRun = Callable[["MlflowClient", str], str]
 
 
@@ -88,7 +88,7 @@ class RunTracker:
         if not self.begun or self.mlflow_run_id is None:
             self.save_progress()
             found = self.find_run(client, self.key)
-            if found != self.mlflow_run_id:  # Either the run or the store is new, so everything must be sent again.
+            if found != self.mlflow_run_id:  # The run or the store is new, so everything must be sent again.
                 self.mlflow_run_id, self.history_bytes, self.samples = found, 0, []
                 self.save_progress()
             self.begun = True
@@ -121,7 +121,7 @@ class RunTracker:
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
     """Return an MLflow metric for each finite value in a line of the history.
 
-    Other values are left out, because MLflow would store infinity as 1.8e308. The names of metrics of validation during
+    Other values are left out, because MLflow would store infinity as 1.8e308. The names of validation metrics during
     training contain "sample", because they are measured on training.validation.tokens tokens. The evaluation after
     training scores whole splits.
     """

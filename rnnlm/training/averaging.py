@@ -1,4 +1,4 @@
-"""Weight averaging: training continues with its own weights, while their average is evaluated and saved.
+"""Weight averaging: training continues with the current weights, while their average is evaluated and saved.
 
 The kind `mean` is the running mean of the weights (Polyak and Juditsky 1992; Merity, Keskar and Socher 2018 use it for
 language models and start it when the validation loss stalls). The kind `exponential` is an exponential moving average.
@@ -22,14 +22,15 @@ logger = logging.getLogger(__name__)
 class WeightAveraging:
     """An average of a model's weights, kept on the model's device.
 
-    The first update follows step `start_step` + 1, further ones follow every `every`-th step after that. Hence the
-    average is defined in every run that gets past `start_step`.
+    The first update follows step `start_step` + 1, and further updates follow every `every`-th step after that. Hence
+    the average exists in every run with more than `start_step` steps.
     """
 
     def __init__(self, model: nn.Module, start_step: int, every: int = 1, decay: float | None = None) -> None:
         """Prepare an average that begins after `start_step`.
 
-        `decay` is the decay rate of the exponential average per update. If it is None, all updates weigh the same.
+        `decay` is the decay rate of the exponential average per update. If it is None, all updates have the same
+        weight.
         """
         self.start_step = start_step
         self.every = every
@@ -59,8 +60,8 @@ class WeightAveraging:
     def applied(self, model: nn.Module) -> Iterator[None]:
         """Replace the model's weights by their average inside the context, unless the average has no update yet.
 
-        The context only swaps the storages of the tensors. The model therefore gets back exactly the weights it had,
-        and training continues bit by bit as if nothing had been swapped.
+        The context only swaps the storages of the tensors. After it, the model has exactly its former weights, and
+        training continues with the same bits as without the context.
         """
         if not self.updates:
             yield

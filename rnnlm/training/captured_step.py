@@ -2,8 +2,8 @@
 
 There is one graph for each shape of batch. The graph reads the token ids, dropout masks, recurrent state and learning
 rate from fixed buffers, and contains the forward pass, loss, backward pass, clipping and update. It is recorded before
-the first step of its shape, so that all steps of the shape are replays. A run that was interrupted and resumed records
-its graphs again, and therefore ends with the same bits.
+the first step of its shape, so that all steps of the shape are replays. A resumed run records its graphs again, and
+therefore ends with the same bits as an uninterrupted run.
 """
 
 import gc
@@ -23,16 +23,16 @@ from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-# At most this many shapes of batches get a CUDA graph of their own. Batches of other shapes run uncaptured.
+# The largest number of batch shapes with a CUDA graph. Batches of other shapes are not captured.
 MOST_SHAPES = 32
-# The first attempt may fail because a library loads a kernel during the recording. At the second attempt the kernel is
-# already loaded.
+# The number of attempts to record a graph. A library that loads a kernel during the first recording makes it fail, but
+# not the second one.
 RECORDING_ATTEMPTS = 2
-# The number of steps that run before the recording. They compile kernels and let libraries such as cuBLAS allocate
-# their workspaces, which is not allowed while a graph is recorded.
+# The number of steps before the recording. They compile kernels, and let libraries such as cuBLAS allocate their
+# workspaces. Neither is allowed during a recording.
 WARM_UPS = 2
 T = TypeVar("T")
-# The shape and type of each tensor among a step's arguments. Each Shape has a graph of its own.
+# The shape and type of each tensor among a step's arguments. Each Shape has a separate graph.
 Shape = tuple[tuple[torch.Size, torch.dtype], ...]
 
 
@@ -44,7 +44,7 @@ def make_updater(
     mean_tokens: float | None = None,
     widths_vary: bool = False,
 ) -> Updater:
-    """Make the Updater for the device of the parameters. It captures steps if a single process trains on a GPU.
+    """Return the Updater for the device of the parameters. It captures steps if a single process trains on a GPU.
 
     `widths_vary` is true in sentence mode, where batches have rows of different lengths; see CapturedUpdater.
     """
@@ -59,7 +59,10 @@ def make_updater(
 
 @dataclass
 class Recording:
-    """A recorded step, whose arguments lie in buffers. Each `replay` overwrites the results and the gradients."""
+    """A recorded step, whose arguments are stored in buffers.
+
+    Each `replay` overwrites the results and the gradients.
+    """
 
     micro_batches: list[MicroBatch]
     replay: Callable[[], None]
@@ -74,7 +77,7 @@ class Recording:
 class CapturedUpdater(Updater):
     """An Updater that records one step for each shape of batch and then replays it.
 
-    On a CPU, where nothing can be captured, a replay computes the step again from the buffers.
+    On a CPU, which has no graphs, a replay computes the step again from the buffers.
 
     If `widths_vary` is true, batches have many widths and carry no state from one batch to the next. The batches are
     then padded to one of a few widths, so that few graphs are needed.
@@ -90,7 +93,8 @@ class CapturedUpdater(Updater):
         self.rates = [torch.zeros((), device=self.device) for _ in self.optimizer.param_groups]
         self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.pool: Any = None  # The graphs share one pool of memory, because only one of them runs at a time.
-        # Loading the optimizer's state allocates new tensors, which the existing recordings would not update.
+        # Loading the optimizer's state allocates new tensors. The existing recordings would update the old ones, so
+        # they are discarded.
         self.optimizer.register_load_state_dict_post_hook(lambda optimizer: self.recordings.clear())
 
     @property
@@ -129,10 +133,10 @@ class CapturedUpdater(Updater):
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
-        """Record a step on copies of `parts`. The weights and the optimizer's state stay as they were."""
+        """Record a step on copies of `parts`. The weights and the optimizer's state are not changed."""
         buffers = copied(parts)
-        # The copies are detached. Otherwise they would refer to autograd nodes of the default stream, which must not be
-        # used during a recording.
+        # The copies are detached. Otherwise they would refer to autograd nodes of the default stream, which a recording
+        # must not use.
         saved = [(tensor, tensor.detach().clone()) for tensor in self.changed_tensors()]
         for _ in range(RECORDING_ATTEMPTS):
             try:
@@ -178,11 +182,11 @@ class CapturedUpdater(Updater):
     def captured(self, buffers: list[MicroBatch]) -> Recording:
         if not self.recordings:
             self.pool = torch.cuda.graph_pool_handle()
-        gc.collect()  # Garbage is collected now, because freeing another graph during the recording would make it fail.
+        # Garbage is collected before the recording, which would fail if another graph were freed during it.
+        gc.collect()
         graph = torch.cuda.CUDAGraph()
         for group in self.optimizer.param_groups:
-            # torch refuses to capture an optimizer without this flag, although the fused kernel could be captured
-            # without it.
+            # torch requires this flag for capturing, although the fused kernel could be captured without it.
             group["capturable"] = True
         try:
             # In the mode "relaxed" a library may load a kernel during the recording.
@@ -194,7 +198,7 @@ class CapturedUpdater(Updater):
         return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
 
     def repeated(self, buffers: list[MicroBatch]) -> Recording:
-        """Return a Recording whose replay computes the step again. On the CPU it takes the place of a CUDA graph."""
+        """Return a Recording whose replay computes the step again. It replaces a CUDA graph on the CPU."""
         empty = torch.zeros(())
         recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
 
@@ -224,7 +228,7 @@ class CapturedUpdater(Updater):
 
 
 def first_line_of_cause(error: BaseException) -> str:
-    """Return the first line of the original error, on top of which a failed recording raises another error."""
+    """Return the first line of the original error. A failed recording raises another error after it."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -244,7 +248,7 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def shape_of(tensors: list[Tensor]) -> Shape:
-    """Return the key of a step's graph. Two steps with the same shapes and types can replay the same graph."""
+    """Return the key of a step's graph. Steps with the same shapes and types replay the same graph."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 

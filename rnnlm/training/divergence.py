@@ -1,4 +1,4 @@
-"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of a uniform guess."""
+"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of a uniform prediction."""
 
 import math
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class DivergedError(TrainingError):
 
 @dataclass
 class DivergenceCheck:
-    """A check of several steps at a time, so that the loop need not wait for the device after every step.
+    """A check of several steps at a time, so that the training loop does not wait for the device after every step.
 
     Training has diverged if a loss exceeds `loss_limit`, in nats per token.
     """
@@ -50,7 +50,7 @@ class DivergenceCheck:
                 raise DivergedError(step, loss, norm)
 
     def forget(self) -> None:
-        """Discard the unchecked steps, because training goes back to an earlier checkpoint."""
+        """Discard the unchecked steps, because training resumes from an earlier checkpoint."""
         self.unchecked = []
 
 

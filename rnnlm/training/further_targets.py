@@ -1,4 +1,4 @@
-"""Additional training targets. The usual target of a position is only the next token of the text.
+"""Additional training targets. Without them, the only target of a position is the next token of the text.
 
 An extension may add targets, such as tokens drawn from the distribution of a teacher.
 """
@@ -12,7 +12,7 @@ from rnnlm.extension_points import plugged
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 
-# A file in a run's folder with an array of shape (count, predicted tokens); see sequences/drawn_targets.py.
+# A file in a run's folder with an array of shape (targets, predicted tokens); see sequences/drawn_targets.py.
 DRAWN_TARGETS = "drawn_targets.npy"
 
 
@@ -25,7 +25,7 @@ class FurtherTargets(Protocol):
 
     @property
     def share(self) -> float:
-        """The weight of all additional targets together in the loss. The text's own token has the remaining weight."""
+        """The total weight of the additional targets in the loss. The text's own token has the remaining weight."""
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
         """Draw the targets of a dataset and write them to the file `path`."""

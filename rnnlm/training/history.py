@@ -1,4 +1,4 @@
-"""The history of a training run, which is history.jsonl in its folder. Trackers send measurements from it.
+"""The history of a training run, which is history.jsonl in its folder. Trackers send its measurements.
 
 Each line of history.jsonl is one measurement as JSON, with the fields step, kind, attempt, time_milliseconds and
 metrics.
@@ -35,7 +35,7 @@ class Tracker(Protocol):
     def __call__(self) -> None:
         """Send new measurements and samples if enough time has passed.
 
-        Training calls this method after each new one.
+        Training calls this method after each new measurement or sample.
         """
         ...
 
@@ -53,11 +53,11 @@ class History:
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        # The length of the file up to the end of its last whole line. A process that was killed may have left an
-        # incomplete line.
+        # The length of the file up to the end of its last whole line. A killed process may have left an incomplete
+        # line.
         end = path.read_bytes().rfind(b"\n") + 1
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten = b""  # The lines, or the rest of a line, that did not fit on a full disk.
+        self.unwritten = b""  # Lines, or the rest of a line, that could not be written to a full disk.
         self.stream = path.open("r+b", buffering=0)
         self.stream.truncate(end)
         self.stream.seek(end)
@@ -106,7 +106,7 @@ def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, An
         stream.seek(start)
         for line in stream:
             if not line.endswith(b"\n"):
-                return  # The line is incomplete, or another process is still writing it.
+                return  # The line is incomplete, because a process was killed or is still writing it.
             start += len(line)
             try:
                 yield json.loads(line), start
@@ -125,7 +125,7 @@ def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:
     attempt = 0
     for measured, _ in read_measurements(history):
         metrics = measured["metrics"]
-        # After a rollback of training, leave out the measurements of the steps that had diverged.
+        # After a rollback of training, the measurements of the diverged steps are left out.
         if measured.get("attempt", 0) > attempt:
             attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
             xs, ys = xs[:valid], ys[:valid]

@@ -1,6 +1,6 @@
 """The description of a training job and its result.
 
-The module does not import torch, because this would take seconds.
+The module does not import torch, which would take seconds.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +13,7 @@ from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
 
-# The environment variable with the path of the file through which processes on one machine find each other.
+# The environment variable with the path of a file through which the processes on one machine connect.
 STORE = "RNNLM_PROCESS_STORE"
 # The subfolder of a run's folder with the job and the result of distributed training, and its lock file.
 PROCESSES = "processes"
@@ -30,7 +30,7 @@ class Job(Record):
     validation_batch_size: int  # The number of rows of a validation batch in sentence mode.
     log_every_seconds: float
     start: Path | None = None  # The folder of the model whose weights training starts from; see training/warm_start.py.
-    # The file of additional targets, see training/further_targets.py. If it is None, the text's own tokens are the only
+    # The file of additional targets (training/further_targets.py), or None if the text's own tokens are the only
     # targets.
     drawn_targets: Path | None = None
 
@@ -43,7 +43,7 @@ class TrainingResult(Record):
 
 
 def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
-    """Wait until the processes of an earlier launcher that was killed have written their last checkpoint.
+    """Wait until the processes of a killed launcher have written their last checkpoint.
 
     `folder` is the folder of the run.
     """

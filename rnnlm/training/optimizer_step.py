@@ -28,10 +28,7 @@ NO_DROPOUT = Dropout()
 
 @dataclass(frozen=True)
 class Draws:
-    """All random values of a step.
-
-    They are drawn before the step, which is then a deterministic function of its arguments.
-    """
+    """All random values of a step, which are drawn before it."""
 
     masks: Masks | None = None
     sample: Tensor | None = None  # The class ids for the sampled loss, (classes,) int64.
@@ -41,7 +38,7 @@ NO_DRAWS = Draws()
 
 
 class BatchLoss(nn.Module):
-    """The mean loss of rows under teacher forcing, and the recurrent state after them."""
+    """The mean loss of rows under teacher forcing, and the recurrent state after the rows."""
 
     def __init__(self, model: LanguageModel, loss: Loss, dropout: Dropout = NO_DROPOUT) -> None:
         super().__init__()
@@ -63,8 +60,7 @@ class BatchLoss(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the scalar loss, in nats per predicted token, and the recurrent state after the rows.
 
-        Without rows the loss and all gradients are 0, because a rank without rows must still take part in averaging
-        gradients.
+        A rank without rows must still take part in averaging gradients. Its loss and all its gradients are 0.
 
         Args:
             input_ids: The input token ids, (b, t) int64.
@@ -80,15 +76,14 @@ class BatchLoss(nn.Module):
 
 
 def with_usable_precision(training: TrainingConfig, device: torch.device) -> TrainingConfig:
-    """Return the settings with a numerical precision of matrix products that this device supports."""
+    """Return the settings with a precision of matrix products that this device supports."""
     return training.model_copy(update={"precision": usable_precision(training.product_precision, device)})
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """Return the configured loss.
 
-    `unigram_counts` has shape (V,) and comes from rnnlm/sequences/unigram.py. The sampled loss draws tokens that are
-    frequent in the text more often.
+    `unigram_counts` has shape (V,); see rnnlm/sequences/unigram.py. The sampled loss draws frequent tokens more often.
     """
     precision, further = getattr(torch, config.product_precision), further_targets(config)
     text_share = 1.0 if further is None else 1 - further.share
@@ -108,14 +103,14 @@ class Step:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows of a batch that go through the model together. All tensors are on the model's device."""
+    """Rows of a batch that the model reads together. All tensors are on the model's device."""
 
     input_ids: Tensor  # (b, t) int64
     target_ids: Tensor  # (b, t) or (b, t, k) int64
     state: Tensor | None  # (b, L, S)
     draws: Draws
-    share: Tensor | None  # A scalar: the micro-batch's fraction of the batch's predicted tokens. None stands for 1.
-    weight: Tensor | None  # A scalar: the weight of the batch's gradient. None stands for 1.
+    share: Tensor | None  # A scalar: the micro-batch's fraction of the batch's predicted tokens. None means 1.
+    weight: Tensor | None  # A scalar: the weight of the batch's gradient. None means 1.
 
 
 @dataclass
@@ -128,7 +123,7 @@ class Updater:
         clip_norm: The largest L2 norm of the gradients. If None, gradients are not clipped.
         process_group: The group of processes that share each batch.
         mean_tokens: The mean number of predicted tokens in a batch. A batch's gradient is multiplied by its own number
-            of tokens relative to this mean, so that every token has the same weight. If None, every batch has the same
+            of tokens divided by this mean, so that every token has the same weight. If None, every batch has the same
             weight.
     """
 
@@ -140,7 +135,7 @@ class Updater:
 
     @property
     def recorded_shapes(self) -> int:
-        """The number of batch shapes that have a CUDA graph of their own; see captured_step.py."""
+        """The number of batch shapes that have a CUDA graph; see captured_step.py."""
         return 0
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
@@ -152,8 +147,8 @@ class Updater:
         size = self.process_group.size
         losses, states = [], []
         for index, part in enumerate(micro_batches):
-            # Gradients are averaged over the ranks only in the backward pass of the last micro-batch, which includes
-            # the sum of the earlier ones.
+            # Gradients are averaged over the ranks only in the backward pass of the last micro-batch. They then include
+            # the gradients of earlier micro-batches.
             with self.process_group.no_sync(self.batch_loss, index + 1 < len(micro_batches)):
                 loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
                 if part.share is not None:
@@ -162,8 +157,7 @@ class Updater:
                 # DistributedDataParallel averages the gradients over the ranks. Multiplying the loss by the number of
                 # ranks turns this mean into a sum.
                 (weighted * size if size > 1 else weighted).backward()
-            # The results are cloned, because a compiled step overwrites them. Detaching the state truncates
-            # backpropagation.
+            # A compiled step overwrites its results, so they are cloned. Detaching the state truncates backpropagation.
             losses.append(loss.detach().clone())
             states.append(state.detach().clone())
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
@@ -184,7 +178,7 @@ def split_batch(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int
 ) -> list[MicroBatch]:
     """Split this rank's rows into `accumulation` micro-batches with their random draws, and copy them to the device."""
-    # DistributedDataParallel holds the BatchLoss in its attribute `module`.
+    # The attribute `module` of DistributedDataParallel is the BatchLoss.
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
     mean = updater.mean_tokens

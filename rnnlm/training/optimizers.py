@@ -25,8 +25,8 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
     by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"
     # SampledCrossEntropy gives the head's gradient the same form as the embedding's. With several ranks the gradients
     # are dense, because DDP supports sparse gradients only for embeddings, and gloo needs more time to add 3,000 sparse
-    # rows of 128 numbers (34 ms) than all 32,000 rows of a vocabulary (18 ms). The optimizer then looks for the rows
-    # that are not zero.
+    # rows of 128 numbers (34 ms) than all 32,000 rows of a vocabulary (18 ms). The optimizer then finds the rows that
+    # are not zero.
     model.embedding.sparse = by_rows and processes == 1
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
@@ -56,12 +56,11 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
 class LazyAdamW(AdamW):
     """AdamW (Loshchilov and Hutter 2019), which updates only the rows that a sparse gradient contains.
 
-    The moments of all other rows stay as they are instead of decaying. Hence the cost of a step depends on the batch
-    and not on the vocabulary. The bias correction uses the number of steps of the whole parameter.
+    The moments of all other rows are not changed, whereas they decay in AdamW. Hence the cost of a step depends on the
+    batch and not on the vocabulary. The bias correction uses the number of steps of the whole parameter.
     """
 
-    # Parameters with dense gradients. Their rows whose gradient is zero are skipped like the missing rows of a sparse
-    # gradient.
+    # Parameters with dense gradients of which only the rows with a nonzero gradient are updated.
     by_rows: tuple[Tensor, ...] = ()
 
     @torch.no_grad()
@@ -71,14 +70,14 @@ class LazyAdamW(AdamW):
             return
         for group in self.param_groups:
             whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
-            # The fused kernel updates all parameters that are updated as a whole at once.
+            # The fused kernel updates all other parameters at once.
             apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])
             for parameter in group["params"]:
                 if parameter.grad is not None and self.is_lazy(parameter):
                     self.update_rows(parameter, group)
 
     def update_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """Update only those rows of a parameter whose gradient is not zero."""
+        """Update only the rows of a parameter whose gradient is not zero."""
         assert parameter.grad is not None
         rows, gradient = nonzero_rows(parameter.grad)
         mean, square, step = self.state_of(parameter)
@@ -89,7 +88,7 @@ class LazyAdamW(AdamW):
             tensor[rows] = updated
 
     def is_lazy(self, parameter: Tensor) -> bool:
-        """Return True if only those rows of the parameter are updated whose gradient is not zero."""
+        """Return True if only the rows of the parameter are updated whose gradient is not zero."""
         is_sparse = parameter.grad is not None and parameter.grad.is_sparse
         return is_sparse or any(parameter is one for one in self.by_rows)
 
@@ -121,8 +120,8 @@ def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> Non
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Return the indices (n,) and the values (n, …) of the nonzero rows of a sparse or dense gradient.
 
-    A sparse gradient also contains zero rows for the tokens that dropout removed. They are left out, so that the result
-    is the same as for the dense gradient of several processes.
+    A sparse gradient also contains zero rows for the tokens that dropout removed. They are left out, because the dense
+    gradients of several processes must give the same result.
     """
     if gradient.is_sparse:
         gradient = gradient.coalesce()

@@ -1,6 +1,6 @@
 """The length of a training run that is limited to a number of minutes.
 
-The length has upper bounds, and is planned a second time when the speed of the first steps is known.
+The length has upper bounds. It is planned a second time when the speed of the first steps is known.
 """
 
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.training.job import Job
 
 MOST_EPOCHS = 40
-# Dropout is chosen for the number of memorable parameters. A parameter of a layer, which all tokens share, counts as
-# this fraction of a parameter in a token's own row of the embedding.
+# Dropout depends on the number of memorable parameters. A parameter of a layer counts as this fraction of a parameter
+# of the embedding, because all tokens share it.
 LAYERS_SHARE = 0.25
-# The upper bound of the argument of dropout_for() in time_budget.py, which would otherwise return a rate above 0.5.
+# The largest argument of dropout_for() in time_budget.py. For larger arguments its result would exceed 0.5.
 MOST_READINGS = 208
 # The fraction of the minutes that is spent on training steps; the rest is for validation and checkpoints.
 TRAINING_SHARE = 0.95
-# The number of steps is planned again after this fraction of their time. An earlier estimate would be too noisy.
+# The number of steps is planned again after this fraction of the time for all steps. An earlier estimate would be too
+# noisy.
 TIMED_SHARE = 0.1
 FEWEST_STEPS = 8
-# A second plan is not used if its number of steps differs by less than this fraction, so that repeated runs on the same
+# If the second plan differs by less than this fraction, the first one is kept, so that repeated runs on the same
 # machine end with the same bits.
 KEPT_WITHIN = 0.05
 
@@ -30,7 +31,7 @@ def memorable_parameters(count: ParameterCount) -> float:
 
 
 def most_epochs(count: ParameterCount, text_tokens: int) -> float:
-    """Return how many epochs are useful. In further epochs the network would only overfit."""
+    """Return the number of epochs after which the network would only overfit."""
     return min(MOST_EPOCHS, MOST_READINGS * text_tokens / memorable_parameters(count))
 
 
@@ -48,8 +49,8 @@ class Pace:
     def plan(self, step: int, recorded_shapes: int, seconds: float) -> int:
         """Return the total number of steps as soon as enough steps were timed. Until then, return 0.
 
-        `seconds` is the time of the steps since the last call. The first interval is ignored, because libraries
-        initialize themselves in it. An interval in which a GPU recorded a new shape of batch is ignored, too.
+        `seconds` is the time of the steps since the last call. The first interval is ignored, because libraries are
+        initialized in it. An interval in which a GPU recorded a new batch shape is ignored, too.
         """
         before, self.last = self.last, (step, recorded_shapes)
         if before is not None and before[1] == recorded_shapes:

@@ -18,8 +18,8 @@ from rnnlm.training.job import STORE
 
 logger = logging.getLogger(__name__)
 
-# The timeout of collectives must exceed the time that rank 0 spends alone on validation and samples. It does not delay
-# the detection of a dead process, whose connections close at once. torchrun then stops the other processes.
+# The timeout of collectives. It must exceed the time of validation and samples, which rank 0 computes alone. A dead
+# process is detected sooner, because its connections close and torchrun stops the other processes.
 TIMEOUT = timedelta(hours=6)
 
 
@@ -46,8 +46,7 @@ class ProcessGroup:
         """
         if self.size == 1:
             return module
-        # Later versions of torch will rename broadcast_buffers to forward_sync_buffers, but 2.11 does not accept the
-        # new name.
+        # Later versions of torch will rename broadcast_buffers to forward_sync_buffers, which 2.11 does not accept.
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def no_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
@@ -74,7 +73,7 @@ class ProcessGroup:
         return int(value)
 
     def gather_rows(self, rows: Tensor) -> Tensor:
-        """Return the rows of all ranks on the CPU, in the order that they had before Batch.share distributed them."""
+        """Return the rows of all ranks on the CPU, in the order before Batch.share distributed them."""
         if self.size == 1:
             return rows
         rows = rows.to("cpu")
@@ -103,7 +102,7 @@ class ProcessChanges:
         self.note(step=0)
 
     def note(self, step: int) -> None:
-        """Record a change at `step` if the number of processes before it was another one."""
+        """Record a change at `step` if the number of processes was different before it."""
         size, at_start = self.process_group.size, self.process_group.size_at_start
         before = self.changes[-1].processes if self.changes else at_start or size
         if before != size:
@@ -123,7 +122,10 @@ class ProcessChanges:
         return [change.model_dump() for change in self.changes]
 
     def load(self, state: Iterable[dict[str, int]], step: int) -> None:
-        """Restore the changes in a checkpoint, and record one at `step` if the number of processes differs now."""
+        """Restore the changes in a checkpoint.
+
+        Record another one at `step` if the present number of processes differs.
+        """
         self.changes = [ProcessChange(**change) for change in state]
         self.note(step)
 
@@ -136,9 +138,9 @@ def choose_backend(use_gpu: bool) -> str:
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the process group for which this process was started, with gloo between CPUs and NCCL between GPUs.
 
-    On a single machine the processes find each other through a file, because torch's TCP store listens on all network
-    interfaces and unpickles whatever it receives. On several machines they use the TCP store at their rendezvous
-    address. The workers of Ray Train are already in a group, which Ray Train destroys itself.
+    On a single machine the processes connect through a file. torch's TCP store is not used there, because it listens on
+    all network interfaces and unpickles whatever it receives. On several machines the processes use the TCP store at
+    their rendezvous address. The workers of Ray Train are already in a group, which Ray Train destroys itself.
     """
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -153,7 +155,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     path = os.environ.get(STORE)
     if path is None:
         dist.init_process_group(backend, timeout=TIMEOUT)
-    else:  # Each restart uses a new file, because the old file lists processes that have ended.
+    else:  # Each restart uses a new file, because the old one contains ended processes.
         store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
         dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=TIMEOUT)
     try:

@@ -24,7 +24,7 @@ def write_samples(
 ) -> None:
     """Write samples/step-….md in the run's folder. Log a warning if the file cannot be written.
 
-    The samples are drawn by a separate random generator, so they do not change the course of training.
+    The samples are drawn by a separate random generator, so they do not change the result of training.
     """
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
     prompts = choose_prompts(dataset, tokenizer, config)

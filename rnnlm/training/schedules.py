@@ -12,8 +12,8 @@ from rnnlm.config.training_config import ScheduleConfig
 class RateFactor:
     """The factor by which the peak learning rate is multiplied at each step.
 
-    This is an object and not a function, so that LambdaLR.state_dict() stores its attributes. All attributes are JSON
-    values.
+    This is an object and not a function, because LambdaLR.state_dict() stores the attributes of objects. All attributes
+    are JSON values.
     """
 
     def __init__(self, config: ScheduleConfig, total_steps: int) -> None:
@@ -21,7 +21,7 @@ class RateFactor:
         self.total_steps = total_steps
         self.warmup = math.ceil(config.warmup_share * total_steps)  # The number of warm-up steps.
         self.plateau_factor = config.plateau_factor
-        self.plateaus = 0  # How often the validation loss has reached a plateau so far.
+        self.plateaus = 0  # The number of plateaus of the validation loss so far.
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:
@@ -96,7 +96,7 @@ class Schedule(LambdaLR):
     def observe(self, nll_nats_per_token: float) -> None:
         """Record a validation loss. If the loss is on a plateau, lower the learning rate from the next step on."""
         if self.last_epoch < self.factor.warmup:
-            return  # During the warm-up, the loss does not show whether the peak rate is too high.
+            return  # During the warm-up, the loss does not indicate whether the peak rate is too high.
         self.patience.observe(nll_nats_per_token)
         if self.patience.exhausted:
             self.patience.restart()
@@ -106,5 +106,5 @@ class Schedule(LambdaLR):
 
 
 def validation_steps(total_steps: int, count: int) -> frozenset[int]:
-    """Return `count` - 1 evenly spaced steps after which to validate. The loop always validates after the last step."""
+    """Return `count` - 1 evenly spaced steps after which to validate. One more validation follows the last step."""
     return frozenset(total_steps * index // count for index in range(1, count)) - {0}

@@ -1,4 +1,4 @@
-"""Seeds of all random generators, and their states."""
+"""Seeds of all random generators, and the states of these generators."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ import torch
 
 
 def seed_everything(seed: int, deterministic: bool) -> None:
-    """Seed Python, NumPy and torch on all devices, make cuDNN deterministic and switch its autotuner off.
+    """Seed Python, NumPy and torch on all devices, make cuDNN deterministic and disable its autotuner.
 
     If `deterministic` is true, torch raises an error where only a nondeterministic algorithm exists.
     """
@@ -28,11 +28,11 @@ def seed_everything(seed: int, deterministic: bool) -> None:
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:
-    """Return a CPU generator that depends only on the seed and the step, not on what was drawn before.
+    """Return a CPU generator that depends only on the seed and the step, not on earlier draws.
 
     Hence no generator state has to be saved for the next step, and evaluations or log lines cannot change it.
     """
-    # Without the trailing space, all results would change.
+    # The trailing space must remain, because all results depend on it.
     digest = hashlib.sha256(f"{seed} {step} ".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 

@@ -1,4 +1,4 @@
-"""The speed of training in tokens per second, excluding the time of validations and checkpoints."""
+"""The speed of training in tokens per second, without the time of validations and checkpoints."""
 
 import time
 from collections.abc import Iterator

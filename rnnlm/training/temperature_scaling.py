@@ -2,7 +2,7 @@
 
 A model that has read its training text many times is overconfident on other text. A temperature above 1 flattens the
 predicted distribution without changing the order of its logits. The temperature is chosen to minimize the loss on the
-validation split. The weights are divided by it, so that users of the model need not know the temperature.
+validation split. The weights are divided by it, so that users of the model need not apply the temperature.
 """
 
 import math
@@ -19,8 +19,8 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import padding_mask
 
-GRID = 10.0 ** (np.arange(-16, 17) / 16)  # The grid of values of 1 / temperature that are tried, from 0.1 to 10.
-NEIGHBOURS = 4  # One pass tries this number of grid points on each side of the centre.
+GRID = 10.0 ** (np.arange(-16, 17) / 16)  # The values of 1 / temperature that are tried, from 0.1 to 10.
+NEIGHBOURS = 4  # The number of grid points on each side of the centre that one pass tries.
 FLAT_NATS = 1e-8  # If the largest and the smallest loss differ by less than this, the temperature has no effect.
 
 
@@ -62,7 +62,7 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
 
 def vertex(values: np.ndarray) -> float:
-    """Return the x of the lowest point of the parabola through (-1, a), (0, b), (1, c). `values` are a, b and c."""
+    """Return the x of the vertex of the parabola through (-1, a), (0, b), (1, c). `values` are a, b and c."""
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 
@@ -95,8 +95,8 @@ def divide_logits(model: LanguageModel, temperature: float) -> None:
     """Divide the model's logits in place, without changing its recurrent states.
 
     If the stack normalizes its output, the gain of this normalization is divided. Otherwise the weights of the head are
-    divided. If the head is tied to the embedding, dividing it changes the embedding, too. To compensate, the W of the
-    lowest layer is then multiplied.
+    divided. If the head is tied to the embedding, this also divides the embedding. The W of the lowest layer is then
+    multiplied by the temperature, so that its inputs do not change.
     """
     model.head.bias.div_(temperature)
     if isinstance(model.stack.output_norm, nn.RMSNorm):

@@ -25,7 +25,7 @@ MOST_PARAMETERS = 25  # A network has at most this many parameters for each toke
 
 
 class Size(Record):
-    """The size and settings chosen for a number of minutes.
+    """The size and settings that were chosen for a number of minutes.
 
     They replace only settings that are null in the configuration.
     """
@@ -57,8 +57,8 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     """Return the configuration with a size and a length of training that suit its minutes.
 
     Without minutes, the default size and length are used. The choice is stored for this dataset and these settings.
-    Hence a run that was killed, and a later run on the same text, get the same size and length even if the machine is
-    faster or slower by then.
+    Hence a run that was killed, and a later run on the same text, have the same size and length, even if the machine
+    has become faster or slower.
     """
     config = with_loss_of_device(config)
     minutes = config.training.minutes
@@ -66,19 +66,19 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            # If both were set, the number of tokens would look as if it had been chosen for the minutes.
+            # The minutes are removed. With both settings, the number of tokens would seem to be chosen for the minutes.
             changes["minutes"] = None
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
-    # The key must contain which settings are null, because result_settings() replaces null by defaults.
+    # The key must contain the paths of null settings, because result_settings() replaces null by defaults.
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
     key = digest_of([*facts, minutes, left_open])
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
-        # The stored dataset_id makes rnnlm prune keep the file as long as the dataset.
+        # Because of the stored dataset_id, `rnnlm prune` keeps the file as long as the dataset.
         return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}
 
     home.make(home.starts)
@@ -99,9 +99,9 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
-    """Return the configuration with a loss chosen for its device, unless it already names a loss.
+    """Return the configuration with a loss for its device, unless a loss is configured.
 
-    On a GPU the choice is the exact loss, because computing all logits takes less time there than sampling some.
+    On a GPU the exact loss is chosen, because computing all logits takes less time there than sampling some.
     """
     loss = config.training.loss
     on_gpu = loss.kind is None and choose_device(config.training.device).type == "cuda"
@@ -110,11 +110,11 @@ def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
 
 
 def is_open(config: PipelineConfig) -> bool:
-    """Return True if the size of the network and the length of its training must be chosen to suit the minutes.
+    """Return True if the size of the network and the length of its training are chosen for the minutes.
 
-    Nothing is chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a network.
-    Nothing is chosen either if training starts from another model, because the network must then keep this model's
-    size, and has its own learning rate and length.
+    They are not chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a
+    network. They are also not chosen if training starts from another model. The network then keeps the size of this
+    model, and a warm start has its own learning rate and length.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None
@@ -123,9 +123,9 @@ def is_open(config: PipelineConfig) -> bool:
 
 
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
-    """Return the largest network that can read enough tokens in the minutes, and its training settings.
+    """Return the largest network that can read enough tokens in the minutes, with its training settings.
 
-    `speed_of` returns the number of tokens that a configuration trains on per second.
+    `speed_of` returns the number of tokens per second on which a configuration trains.
     """
     training, text_tokens = config.training, dataset.predicted_tokens["train"]
     assert training.minutes is not None
@@ -162,8 +162,8 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 def enough_tokens(in_time: float, text_tokens: int) -> float:
     """Return the number of tokens that a network must read within the minutes. A network that reads fewer is too large.
 
-    `in_time` is the number of tokens that a network of DEFAULT_UNITS units reads in the minutes. The result grows with
-    its square root, so that more minutes permit a larger network (Hoffmann et al. 2022). The result is somewhat larger
+    `in_time` is the number of tokens that a network of DEFAULT_UNITS units reads in the minutes. The result is
+    proportional to √in_time, so that more minutes permit a larger network (Hoffmann et al. 2022). It is somewhat larger
     for a longer text.
     """
     return math.sqrt(3e6 * in_time) * (min(text_tokens, 10_000_000) / 1e6) ** 0.2
@@ -172,7 +172,7 @@ def enough_tokens(in_time: float, text_tokens: int) -> float:
 def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> int:
     """Return the largest of the ascending `values` for which `fits` is true, or the first value if there is none.
 
-    The search begins at values[start], because calling `fits` takes time.
+    The search begins at values[start] and makes few calls of `fits`, which takes time.
     """
     place = start
     while place + 1 < len(values) and fits(values[place]) and fits(values[place + 1]):
@@ -191,14 +191,14 @@ def dropout_for(readings: float) -> float:
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
-    """Return the configuration with this number of units. It is used to measure the speed of training."""
+    """Return the configuration with this number of units, for measuring the speed of training."""
     model = config.model.model_copy(update={"hidden_size": units})
     training = config.training.model_copy(update={"precision": precision_of(config.training)})
     return config.model_copy(update={"model": model, "training": training})
 
 
 def precision_of(training: TrainingConfig) -> Precision:
-    """Return bfloat16 if the device multiplies such numbers in hardware, which reads more tokens in the same time."""
+    """Return bfloat16 if the device multiplies such numbers in hardware, which is faster, otherwise float32."""
     if training.precision is not None:
         return training.precision
     return "bfloat16" if multiplies_bfloat16(choose_device(training.device)) else "float32"

@@ -1,6 +1,6 @@
 """Training of a network, from the set-up to the written model.
 
-train()               builds model, data and loss, runs the TrainingLoop, writes the best weights
+train()               creates model, data and loss, runs the TrainingLoop, writes the best weights
 training_loop.py      iterates over the batches, with validations, checkpoints and measurements in between
 optimizer_step.py     updates the weights by one batch
 """
@@ -103,11 +103,11 @@ def train(
     model.to(device)
     batches_per_epoch = training_batches(training, dataset, process_group).batches_an_epoch
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
-    # The loss of a uniform guess in nats per token.
+    # The loss of the uniform distribution in nats per token.
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))
     checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
     pace = pace_of(job, total_steps, batches_per_epoch)
-    # With a Pace, training may become longer than planned, so the feed must not end early.
+    # A Pace may lengthen training, so the feed must not end early.
     fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
@@ -147,7 +147,7 @@ def train(
 
 
 def warn_about_settings(job: Job, device: torch.device) -> None:
-    """Log the GPU and a replaced precision, and warn of a setting with which training is slow."""
+    """Log the GPU and a replaced precision. Warn of a setting with which training is slow."""
     training = job.training
     if device.type == "cuda":
         logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
@@ -161,7 +161,7 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
 
 
 def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
-    """Return the device if it is a GPU that holds the whole training split, or None if batches are read from disk."""
+    """Return the device if it is a GPU that holds the whole training split, else None, to read batches from disk."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
 
@@ -174,7 +174,7 @@ def training_feed(
     drawn_targets: Path | None,
     first_batch: int,
 ) -> Iterable[Batch]:
-    """Return training_batches(), either from the GPU's memory or read ahead by the configured number of processes."""
+    """Return training_batches(), either from the GPU's memory or prepared by the configured number of processes."""
     held_by = holder(training, dataset, device)
     batches = training_batches(training, dataset, process_group, first_batch, held_by, drawn_targets)
     return batches if held_by else training_loader(batches, training.feed.reader_processes)
@@ -208,7 +208,7 @@ def training_batches(
 
 
 def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_batch: float) -> int:
-    """Return the number of steps in all epochs, or the steps for training.maximum_tokens if these are fewer.
+    """Return the number of steps in all epochs, or for training.maximum_tokens if that is fewer.
 
     maximum_tokens is converted to steps by the average number of tokens in a batch.
     """
@@ -219,7 +219,7 @@ def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_bat
 
 
 def write_model(model: LanguageModel, folder: Path, dataset: DatasetRecord) -> None:
-    """Write weights, configuration, tokenizer and rnnlm.json, which says how to cut other text into sequences."""
+    """Write weights, configuration, tokenizer and rnnlm.json, which specifies how other text is split into rows."""
     save_model(model, folder)
     for path in dataset.tokenizer_folder.iterdir():
         shutil.copy(path, folder / path.name)

@@ -1,4 +1,4 @@
-"""Listeners to training events. They write the history and samples, and call a tracker, which sends both to MLflow."""
+"""Listeners to training events. They write the history and samples, and call a tracker that sends both to MLflow."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
     from rnnlm.models.language_model import LanguageModel
 
-# A function of the model and the step that writes samples into the run's folder.
+# A function that takes the model and the step, and writes samples to the run's folder.
 Sampler = Callable[["LanguageModel", int], None]
 
 
 class TrainingListener:
-    """A listener that ignores all training events. As a context manager it is notified of the start and the end."""
+    """A listener that ignores all training events. It is also a context manager around the training."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Handle the end of training, with an error or without."""
+        """Handle the end of training, with or without an error."""
 
     def measured(self, measurement: Measurement) -> None:
         """Handle a new measurement of training or validation."""
 
     def validating(self, model: "LanguageModel", step: int) -> None:
-        """Handle the beginning of a validation. `model` has the weights that would be saved now."""
+        """Handle the beginning of a validation. `model` has the weights that would be saved at this step."""
 
 
 class RunListener(TrainingListener):

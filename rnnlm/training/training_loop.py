@@ -31,20 +31,20 @@ from rnnlm.training.seeding import preserve_random_states, random_states, set_ra
 from rnnlm.training.speed_meter import SpeedMeter
 
 logger = logging.getLogger(__name__)
-MEASUREMENTS = 200  # A run has at most this many measurements, because each measurement waits for the device.
+MEASUREMENTS = 200  # The largest number of measurements of a run, each of which waits for the device.
 
 
 @dataclass
 class TrainingLoop:
-    """The training of a network with teacher forcing, together with all state that a checkpoint has to contain.
+    """The training of a network with teacher forcing, together with the whole state of a checkpoint.
 
     Neither validation, nor `record`, nor the time of a checkpoint changes the random state of training. In a process
-    group each rank has its part of each batch, and all ranks make every step, checkpoint and validation together.
+    group each rank has its part of each batch, and all ranks perform every step, checkpoint and validation together.
 
     Args:
         model: The network, already on its device.
-        feed: A function that returns an iterable of the batches from a given number on, over all epochs.
-        validate: A function of the step that returns the validation perplexity.
+        feed: A function that takes the number of a batch, and returns an iterable of all batches from this one on.
+        validate: A function that takes the step and returns the validation perplexity.
         record: A function that is called with each measurement.
         total_steps: The number of steps in all epochs.
         process_group: The group of this process. All ranks have the same state, except for `carried`.
@@ -83,10 +83,10 @@ class TrainingLoop:
         )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
         self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # Steps from one measurement to the next.
-        # A checkpoint contains the following state, besides that of the model, optimizer and schedule. A checkpoint at
+        # A checkpoint contains the following state and that of the model, optimizer and schedule. A checkpoint at
         # `step` is written before the validation at this step.
         self.step = 0  # The number of optimizer steps so far, one for each batch of the feed, over all epochs.
-        self.tokens = 0  # The number of predicted tokens trained on.
+        self.tokens = 0  # The number of predicted tokens on which the model was trained.
         self.rollbacks = 0  # The number of rollbacks after divergence.
         self.carried: Tensor | None = None  # The recurrent state after this rank's rows of the last batch, (b, L, S).
         self.best = BestWeights()
@@ -101,7 +101,7 @@ class TrainingLoop:
         Raise DivergedError if training diverges and no retry is left.
         """
         if self.config.divergence.retries and self.step == 0:
-            self.save_checkpoint()  # This checkpoint lets training roll back to the start.
+            self.save_checkpoint()  # With this checkpoint, training can roll back to the start.
         while True:
             try:
                 self.run_to_end()
@@ -120,7 +120,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # Validate before a step, because a run that was interrupted during the validation resumes here.
+                # The validation comes before the next step, because a run that was interrupted in it resumes here.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:
@@ -190,7 +190,7 @@ class TrainingLoop:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, so that a signal may interrupt the validation at any time. Then validate."""
+        """Write a checkpoint, then validate. Hence a signal may interrupt the validation at any time."""
         self.save_checkpoint()
         with self.speed.paused(), self.averaging.applied(self.model) if self.averaging else nullcontext():
             with self.interruption.deferred(False), preserve_random_states():
@@ -215,9 +215,9 @@ class TrainingLoop:
         self.early_stopping.observe(perplexity)
 
     def roll_back(self, error: DivergedError) -> bool:
-        """Load the last good checkpoint and halve the learning rate. Return False if no retry is left.
+        """Load the last checkpoint before the divergence and halve the learning rate. Return False if no retry is left.
 
-        The lower learning rate is used for all further steps.
+        The lower learning rate applies to all further steps.
         """
         self.divergence.forget()
         rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
@@ -295,5 +295,5 @@ class TrainingLoop:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])
         set_random_states(state["random"])
-        # Checkpoints of older versions lack the entry, because their runs never changed the number of processes.
+        # Checkpoints of older versions lack this entry, because their runs never changed the number of processes.
         self.process_changes.load(state.get("process_changes", ()), self.step)

@@ -1,4 +1,4 @@
-"""Warm start: a new model begins with the weights of an earlier one. Tokens are matched by their spelling."""
+"""Warm start: a new model begins with the weights of an earlier one. Equal tokens are found by their spelling."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# A file in the folders of a run and of its initial model, with the fingerprints of all documents that the initial model
-# was trained on. This includes the documents of all models from which the initial model was started.
+# A file in the folders of a run and of its initial model. It contains the fingerprints of all documents on which the
+# initial model and the models before it were trained.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
-    """Return the folder with the copy of the model that a run starts from.
+    """Return the folder with the copy of the model from which a run starts.
 
     The folder also has the model's tokenizer, and the file ANCESTOR_DOCUMENTS if its content is known.
     """
@@ -34,7 +34,7 @@ def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
 
 
 def begin_with(model: LanguageModel, tokenizer_folder: Path, earlier: Path) -> None:
-    """Copy the weights of the model in `earlier` into a new model. Tokens that are new keep their initial rows.
+    """Copy the weights of the model in `earlier` into a new model. New tokens keep their initial rows.
 
     Raise ModelError if files in `earlier` are missing or damaged.
     """
@@ -54,7 +54,7 @@ def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int,
     """
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
-    # The embedding is the identity. The first W has one row for each token, and is copied by token instead.
+    # The embedding is the identity. The first W has one row for each token, so its rows are copied by token.
     if model.config["one_hot"]:
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
     old_weights = dict(earlier.named_parameters())

@@ -15,23 +15,23 @@ from prefect.context import FlowRunContext
 from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
-Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # A queue of reports, in which None marks the end.
-LAST_REPORT_SECONDS = 10.0  # How many seconds the end of training may wait for a slow Prefect server.
+Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # A queue of reports. None marks its end.
+LAST_REPORT_SECONDS = 10.0  # The seconds for which the end of training may wait for a slow Prefect server.
 
 
 @contextlib.contextmanager
 def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
     """Update a progress artifact of the task run with the progress reports that arrive while the block runs.
 
-    A thread of its own sends the updates, and errors are ignored, so that a slow or absent Prefect server does not
-    delay training.
+    A separate thread sends the updates, and errors are ignored, so that a slow or absent Prefect server does not delay
+    training.
     """
     if FlowRunContext.get() is None:
         yield
         return
     link = f" · [MLflow run]({mlflow_url})" if mlflow_url else ""
     reports: Reports = queue.SimpleQueue()
-    # Prefect finds the current task run in a context variable, so the thread needs a copy of the context.
+    # Prefect finds the current task run in a context variable, so the thread runs in a copy of the context.
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(publish, key, link, reports), daemon=True)
     thread.start()
@@ -45,7 +45,7 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
 
 
 def publish(key: str, link: str, reports: Reports) -> None:
-    """Publish reports until None arrives. If this fails, the next report is published instead."""
+    """Publish reports until None arrives. After a failure, the next report is published."""
     artifact_id: UUID | None = None
     report: ProgressReport | None = ProgressReport("training: starts", 0.0)
     while report is not None:
@@ -61,7 +61,7 @@ def publish(key: str, link: str, reports: Reports) -> None:
 
 
 def newest(reports: Reports) -> ProgressReport | None:
-    """Wait for a report and return the newest one, dropping older ones. Return None after the last report."""
+    """Wait for a report and return the newest one. Older reports are dropped. Return None after the last report."""
     report = reports.get()
     while report is not None and not reports.empty():
         following = reports.get()

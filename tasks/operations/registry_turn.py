@@ -1,9 +1,8 @@
-"""Change a shared registry one process at a time, across all machines that share Prefect's server.
+"""Change a shared registry one process at a time, across all machines that use the same Prefect server.
 
 The registry's file lock (rnnlm/registry/registry_lock.py) protects only one machine, and MLflow's aliases have no
-compare-and-set. If the registry is a server or a database that several machines use, one of Prefect's global
-concurrency limits is held as well. Prefect renews the lease of a running process, and reclaims the lease of a killed
-one.
+compare-and-set. If the registry is a server or a database that several machines use, a global concurrency limit of
+Prefect is also held. Prefect renews the lease of a running process, and takes the lease of a killed process back.
 """
 
 from collections.abc import Iterator
@@ -12,13 +11,13 @@ from contextlib import contextmanager, suppress
 from rnnlm.registry.registry_lock import is_shared
 from rnnlm.storage.home import Home
 
-LIMIT = "rnnlm-registry"  # The name under which the Prefect UI lists the concurrency limit.
+LIMIT = "rnnlm-registry"  # The name of the concurrency limit in the Prefect UI.
 LEASE_SECONDS = 60.0  # The duration of the lease, which is the shortest that Prefect allows.
 
 
 @contextmanager
 def registry_turn(home: Home) -> Iterator[None]:
-    """Hold the registry during the block, if it is shared. If the lease cannot be renewed, the block is interrupted."""
+    """Hold the lock of the registry during the block, if it is shared. Interrupt the block if the lease is lost."""
     if not is_shared(home):
         yield
         return
@@ -26,7 +25,7 @@ def registry_turn(home: Home) -> Iterator[None]:
     from prefect.concurrency.sync import concurrency
     from prefect.exceptions import ObjectAlreadyExists
 
-    # Another process may be creating the limit.
+    # Another process may have created the limit.
     with get_client(sync_client=True) as client, suppress(ObjectAlreadyExists):
         client.upsert_global_concurrency_limit_by_name(LIMIT, 1)
     with concurrency(LIMIT, lease_duration=LEASE_SECONDS, strict=True):

@@ -44,7 +44,7 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
     """Run the task in processes on this machine, or in this process if one process is enough.
 
-    Outside of a flow run, calls run in this process without task runs. `processes` is the number of processes, or None
+    Outside a flow run, this process runs the calls without task runs. `processes` is the number of processes, or None
     for one per CPU core.
     """
     count = min(processes or os.cpu_count() or 1, worth)
@@ -53,15 +53,15 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
         with in_this_process(worth) as engine:
             yield engine if outside else Engine(partial(engine.submit, task), 1)
         return
-    # The processes read from the pipe until its other end is closed. Only this process has the other end, because
-    # spawned processes inherit nothing else.
+    # The processes read from the pipe and end when its other end is closed. They do not inherit the other end, because
+    # they are spawned.
     reader, writer = multiprocessing.get_context("spawn").Pipe(duplex=False)
     try:
         with reader, ProcessPoolTaskRunner(count, initializer=end_with_parent, initargs=(reader,)) as runner:
             try:
                 yield Engine(submission(runner, task), count)
             except BaseException:
-                writer.close()  # Close the pipe, which ends processes whose calls are still running.
+                writer.close()  # Closing the pipe ends processes whose calls are still running.
                 raise
     except BrokenExecutor as error:
         raise EngineError(
@@ -73,9 +73,9 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 
 
 def end_with_parent(parent: Connection) -> None:
-    """Initialize a process so that it ends as soon as its parent has closed the pipe or has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent decides when to stop.
-    # Exit without a teardown, for the reason given in console_entry() of flows/command_line.py.
+    """Let this process end as soon as its parent has closed the pipe or has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Only the parent handles SIGINT.
+    # The process exits without a teardown; console_entry() of flows/command_line.py gives the reason.
     atexit.register(os._exit, 0)
 
     def wait() -> None:
@@ -95,7 +95,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
     from ray.exceptions import RayError
 
     try:
-        # Ray does not need to show the workers' log lines, because Prefect already receives them.
+        # Prefect already receives the workers' log lines, so Ray does not show them.
         with RayTaskRunner(address, {"log_to_driver": False, "logging_level": logging.WARNING}) as runner:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:
@@ -105,7 +105,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
 
 
 def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., Result]:
-    """Return a function that submits the task with a function and its arguments as the task's parameters."""
+    """Return a function that submits the task. The parameters of the task are a function and its arguments."""
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Result:
         result: Result = runner.submit(task, get_call_parameters(task.fn, (function, *arguments), {}))
@@ -115,14 +115,15 @@ def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., R
 
 
 def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Return True if Prefect should run a failed task again."""
+    """Return True if Prefect should retry a failed task."""
     return is_worth_a_retry(state.result(raise_on_failure=False))
 
 
 def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
-    """Make a function a task for one part of the work, which is retried twice unless only the user can fix the error.
+    """Return a decorator that converts a function to a task for one part of the work.
 
-    `name` is the name of a task run, with the function's parameters in braces.
+    The task is retried twice unless only the user can resolve the error. `name` is the name of a task run, with the
+    function's parameters in braces.
     """
     return task(
         task_run_name=name,

@@ -11,8 +11,7 @@ import pytest
 def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Restore os.environ for the next test, because `main` sets defaults in it.
 
-    Prefect's log handlers keep the stderr of the test that created them. Writing to the closed stream must not print
-    errors.
+    Prefect's log handlers keep the stderr of the test that created them. When it is closed, they must not print errors.
     """
     before = dict(os.environ)
     monkeypatch.setattr(logging, "raiseExceptions", False)

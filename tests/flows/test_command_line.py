@@ -1,4 +1,4 @@
-"""The `rnnlm` command as another program calls it: its exit code, its output, and at most three lines of error."""
+"""The `rnnlm` command as other programs call it: its exit code, its output, and at most three lines of error."""
 
 import itertools
 import json

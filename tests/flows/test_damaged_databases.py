@@ -70,7 +70,7 @@ def test_a_damaged_registry_is_named(
     data = damage_file(home.mlflow_database, damage)
     for command in COMMANDS:
         capsys.readouterr()
-        code = main(command)  # main() would raise an error that is not one of rnnlm's own.
+        code = main(command)  # main() would raise an error that does not belong to rnnlm.
         told = capsys.readouterr().err
         if code:
             assert "mlflow.db" in told, command
@@ -99,7 +99,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["prepare --quiet --corpus", "up --detach"])
 def test_a_damaged_prefect_database_ends_a_process_with_a_sentence(home: Home, toy_folder: Path, command: str) -> None:
-    """A command on a damaged Prefect database ends with a sentence.
+    """A command on a damaged Prefect database ends with a one-sentence message.
 
     The command runs in a new process, because in this one it would use the server of other tests.
     """

@@ -17,7 +17,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.storage.home import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "reference" / "commands.md"  # A page that shows the usage of commands, but no calls.
+GENERATED = ROOT / "docs" / "reference" / "commands.md"  # A page with the usage of commands, which contains no calls.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 MEASURED_PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 MEASURED = Path(__file__).with_name("measured_settings.json")
@@ -44,7 +44,7 @@ def commands_in_sentences(page: Path) -> list[str]:
 def parse(arguments: list[str], in_sentence: bool = False) -> dict[str, Any]:
     """Parse the arguments as the command does, without running it, and return its parameters.
 
-    If `in_sentence`, the arguments may name only a group of commands.
+    If `in_sentence` is true, the arguments may consist of a group of commands only.
     """
     command: Any = build_group()
     context = command.make_context("rnnlm", arguments)
@@ -79,9 +79,9 @@ def test_commands_in_sentences_are_understood(page: Path) -> None:
 
 
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
-    """The settings of measured commands have not changed, so the pages show figures for the current settings.
+    """The settings of measured commands have not changed since their results on the pages were measured.
 
-    A change of a default, for example, would make the figures outdated.
+    For instance, the change of a default would make these results outdated.
     """
     digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
     before = json.loads(MEASURED.read_text(encoding="utf-8"))
@@ -93,13 +93,13 @@ def test_settings_of_measured_commands_mean_what_they_meant() -> None:
 
 
 def measured_commands(page: Path) -> list[str]:
-    """Return the commands in code blocks that train on a given text with settings of their own."""
+    """Return the commands in code blocks that train on a particular text with non-default settings."""
     lines = (" ".join(shlex.split(line, comments=True)) for line in commands(page))
     return [line for line in lines if re.match("(run|compare) .*--(set|preset)", line) and "my-text" not in line]
 
 
 def settings_digest(command: str) -> str:
-    """Return a digest of all settings that affect the figures, except the text."""
+    """Return a digest of all settings that affect the results, except the text."""
     parameters = parse(shlex.split(command))
     config = build_config(parameters.get("preset"), parameters["set"] or ())
     sections = (config.tokenizer, config.sequences, config.model, config.training)

@@ -1,4 +1,7 @@
-"""Signals to `rnnlm run` and its Prefect server lose no work, and leave no process and no `Running` run."""
+"""A signal to `rnnlm run` or its Prefect server loses no work.
+
+It leaves no process and no run in the state `Running`.
+"""
 
 import contextlib
 import json
@@ -28,7 +31,7 @@ PATIENCE_SECONDS = 120
 
 
 class Command:
-    """A call of `rnnlm run` as from a terminal, in a process group of its own."""
+    """A call of `rnnlm run` as from a terminal, in a separate process group."""
 
     def __init__(self, home: Home, corpus: Path, said: Path, settings: tuple[str, ...] = LONG) -> None:
         self.home, self.said = home, said
@@ -41,7 +44,7 @@ class Command:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                # The handler is restored, because a background job of a shell, such as a test runner's child, may
+                # The handler is restored, because a background job of a shell, such as the child of a test runner, may
                 # ignore SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
             )

@@ -1,4 +1,4 @@
-"""Commands with --json print the names in docs/reference/json.md, and the same figures under the same names."""
+"""Commands with --json print the names in docs/reference/json.md, and use the same name for the same value."""
 
 import json
 import re

@@ -123,8 +123,8 @@ def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None
 
 @pytest.mark.long
 def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) -> None:
-    """All stages are tasks of one flow run with a readable name and tags, whose page in the UI shows every log line."""
-    # The artifact gives the id of this run, because the server also has the runs of other tests.
+    """All stages are tasks of one flow run with a readable name and tags. Its page in the UI shows every log line."""
+    # The server also has the runs of other tests, so the id of this run is read from the artifact.
     identity = UUID(str(shown("toy-summary").flow_run_id))
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(identity)
@@ -174,7 +174,10 @@ def shown(key: str) -> StoredArtifact:
 
 
 def calls_in_order(path: Path, *functions: str) -> list[str]:
-    """Return the names of everything that these functions of a file call, in textual order, such as b for `a.b()`."""
+    """Return the names of all functions that the given functions of a file call, in textual order.
+
+    For `a.b()` it is b.
+    """
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))
@@ -200,7 +203,7 @@ def test_the_docstring_lists_the_stages_in_order() -> None:
 
 
 def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
-    """The flow runs the same functions in the same order as rnnlm/pipeline.py. Only events are specific to Prefect."""
+    """The flow runs the same functions in the same order as rnnlm/pipeline.py. Only the flow raises events."""
     plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
     stage_of = {
         task: [name for name in calls_in_order(file, task) if name in plain]

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def run_id(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the id of a run of one of MODELS, in a new rnnlm home that RNNLM_HOME names."""
+    """Yield the id of a run of one of MODELS, in a new rnnlm home at RNNLM_HOME."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "text").mkdir()
     for split, count in (("train", 60), ("valid", 8), ("test", 8)):
@@ -67,7 +67,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def nearly(value: float | None) -> Any:
-    """Return an object that equals the value up to rounding. None stands for NaN."""
+    """Return an object that equals the value up to rounding. None means NaN."""
     return pytest.approx(float("nan") if value is None else value, rel=1e-5, nan_ok=True)
 
 

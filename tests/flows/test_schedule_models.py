@@ -51,7 +51,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
     assert main(["schedule", "--corpus", f"{first}/", "--cron", "0 3 * * *"]) == 0
     assert "model      rnnlm-tickets\n" in capsys.readouterr().out
 
-    # Refused although no model is registered before the first nightly run.
+    # The schedule is refused, although no model is registered before the first nightly run.
     assert main(["schedule", "--corpus", str(other)]) == 2
     problem = capsys.readouterr().err
     assert len(problem.splitlines()) == 3
@@ -61,7 +61,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
     assert main(["schedule", "--corpus", str(other), "--name", "second"]) == 0
     assert "model      rnnlm-second\n" in capsys.readouterr().out
 
-    # As after the first nightly run, which registers the model.
+    # The first nightly run registers this model.
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("rnnlm-tickets")
         facts = as_tags(source_facts(tracked_home, CorpusConfig(source=str(first))))
@@ -77,7 +77,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
         "Second": {"source": str(third), "name": f"second-{digest_of(str(third))[:8]}"},
     }
 
-    # The user may give the model's name, if the text has only moved.
+    # A user may set the model's name if the text was only moved.
     assert main(["schedule", "--corpus", str(other), "--set", "registry.model_name=rnnlm-tickets"]) == 0
     assert corpora(query)["tickets"] == {"source": str(other), "model_name": "rnnlm-tickets"}
 

@@ -1,4 +1,4 @@
-"""A fixture with a trained model. Tests with a model that always predicts the same would prove nothing."""
+"""A fixture with a trained model, because tests with a model that always predicts the same would prove nothing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class Storyteller:
     tokenizer: TextTokenizer
 
     def model(self) -> LanguageModel:
-        """Return the model. It is loaded anew each time, because a test may change it."""
+        """Return a new copy of the model for each call, because a test may change it."""
         return load_model(self.folder)
 
     def network(self) -> LanguageModel:

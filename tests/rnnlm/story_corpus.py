@@ -11,7 +11,7 @@ PLACES = ["attic", "cellar", "garden", "harbour", "kitchen", "market"]
 
 
 def favour(draw: random.Random, words: list[str], first: int) -> str:
-    """Return a random word of the list, which is regarded as a circle.
+    """Return a random word of the list. The last word is followed by the first.
 
     The word at `first` is returned in half of all cases, the next word in a quarter of all cases, and so on.
     """

@@ -1,4 +1,4 @@
-"""Errors are worth a retry if they may disappear by themselves, not if only the user can fix them."""
+"""An error is worth a retry if its cause may disappear, but not if only the user can remove the cause."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Perplexity, bits per byte and the bits of unknown words equal values computed by hand."""
+"""Perplexity, bits per byte and the bits of unknown words agree with a calculation by hand."""
 
 import math
 import re
@@ -10,8 +10,7 @@ from rnnlm.storage.package_files import package_file
 
 
 def test_figures_of_a_text() -> None:
-    # Each of the four tokens has the loss ln 2, which is 1 bit. With the 12 bits that restore the text, these are 16
-    # bits for 8 bytes.
+    # Four tokens with the loss ln 2 have 4 bits. With 12 restoration bits, these are 16 bits for 8 bytes.
     score = Score(summed_nll_nats=4 * math.log(2), tokens=4, byte_count=8, unknown_tokens=1, restoration_bits=12.0)
     assert score.nll_nats_per_token == pytest.approx(math.log(2))
     assert score.perplexity == pytest.approx(2.0)

@@ -1,4 +1,4 @@
-"""`rnnlm.train` and `rnnlm.load` reject wrong arguments with advice, and importing rnnlm takes little time."""
+"""`rnnlm.train` and `rnnlm.load` reject wrong arguments with advice, and rnnlm is imported quickly."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""The object that `rnnlm.load` returns for the toy run, a word model in sentence mode mixed with an n-gram model."""
+"""The object that `rnnlm.load` returns for the toy run works. It is a word model mixed with an n-gram model."""
 
 import math
 from typing import Any
@@ -28,7 +28,7 @@ def test_the_test_text_has_the_perplexity_of_the_evaluation(
     assert scores["bits_per_byte"][0] == pytest.approx(expected.bits_per_byte, rel=1e-5)
     assert scores["tokens"].tolist() == [400, *[10] * 40]  # Each of the 40 lines has nine words and <eos>.
     nats = (scores["tokens"] * scores["perplexity"].map(math.log))[1:].sum()
-    # Lines that are scored one by one have the same losses as in the split.
+    # Separately scored lines have the same losses as in the split.
     assert nats / 400 == pytest.approx(expected.nll_nats_per_token, rel=1e-5)
 
 

@@ -1,7 +1,7 @@
 """Run the services of deploy/compose.yaml as processes on a loopback address, with the file's commands and variables.
 
-Only the things that a container network provides are replaced: host names, ports and mounted paths. A process gets no
-other environment variables than its container would get, so a variable that the file lacks is missing here, too.
+The only replaced values are those of a container network: host names, ports and mounted paths. A process gets exactly
+the environment variables of its container, so that the tests find a variable that is missing in the file.
 """
 
 import json
@@ -34,7 +34,7 @@ PROGRAMS = {
     "rnnlm": [sys.executable, "-m", "flows.command_line"],
 }
 DOMAIN = "example.org"
-CHOSEN = {  # The settings that a person writes to .env.
+CHOSEN = {  # The settings that a user writes to .env.
     "RNNLM_DOMAIN": DOMAIN,
     "RNNLM_TLS": "internal",
     "POSTGRES_PASSWORD": "a/database@password:1",
@@ -50,13 +50,13 @@ CHOSEN = {  # The settings that a person writes to .env.
 
 
 def example_variables() -> dict[str, str]:
-    """Return the environment variables of .env.example. Those that a person must fill in are empty."""
+    """Return the environment variables of .env.example. Variables that a user must set are empty."""
     lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
 def interpolated(value: Any, variables: dict[str, str]) -> Any:
-    """Return the value with `${NAME:?}` and `${NAME:-default}` replaced as by compose."""
+    """Return the value in which `${NAME:?}` and `${NAME:-default}` are replaced by the rules of Compose."""
     if isinstance(value, dict):
         return {key: interpolated(one, variables) for key, one in value.items()}
     if isinstance(value, list):
@@ -110,7 +110,7 @@ class Team:
         return f"http://127.0.0.1:{self.ports['s3']}"
 
     def located(self, value: str) -> str:
-        """Return the value with this machine's addresses and paths in place of the containers'."""
+        """Return the value with the containers' addresses and paths replaced by those of this machine."""
         for name, port in (("prefect", "4200"), ("mlflow", "5000"), ("s3", "9000")):
             value = value.replace(f"{name}:{port}", f"127.0.0.1:{self.ports[name]}")
             if value in (port, f"--port={port}"):
@@ -132,7 +132,7 @@ class Team:
             "HOME": str(self.folder),
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
-            # Each worker needs a port of its own, because both run on this machine.
+            # Each worker needs a separate port, because both run on this machine.
             "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
             **{name: str(path) for name, path in paths.items()},
         }
@@ -163,7 +163,7 @@ class Team:
         self.processes[instance] = process
 
     def kill(self, instance: str) -> None:
-        """Kill all processes of the container, the first one first."""
+        """Kill all processes of the container. The first process is killed first."""
         first = self.processes.pop(instance)
         for process in [first, *first.children(recursive=True)]:
             try:
@@ -185,7 +185,7 @@ class Team:
             httpx.post(f"{self.s3_url}/moto-api/recorder/replay-recording", timeout=60).raise_for_status()
 
     def run(self, service: str) -> None:
-        """Run a service that ends without being stopped."""
+        """Run a service that ends by itself."""
         done = subprocess.run(
             self.command(service), cwd="/", env=self.environment(service, service), capture_output=True, text=True
         )
@@ -241,7 +241,7 @@ class Team:
         return answer.json() if answer.content else None
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        """Return the flow runs of a deployment FLOW/NAME that have begun, the oldest first."""
+        """Return the started flow runs of a deployment FLOW/NAME. The oldest run comes first."""
         found = self.prefect("GET", f"deployments/name/{deployment}")
         query = {
             "deployments": {"id": {"any_": [found["id"]]}},
@@ -274,7 +274,7 @@ class Team:
 
     def stored_objects(self) -> dict[str, int]:
         """Return the sizes in bytes of all objects in the bucket, by their keys."""
-        # Imported here, because the package belongs to an extra, and this module must be importable without it.
+        # The package belongs to an extra, and this module must be importable without it.
         import boto3
 
         client = boto3.client(
@@ -291,12 +291,12 @@ class Team:
         return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        # A server that has just been killed does not answer, which is no failure here.
+        # A killed server does not respond. This is not a failure of the test.
         came = poll_until(condition, seconds, every_seconds=0.25, ignored=httpx.HTTPError)
         assert came, f"no {what}\n{self.last_lines()}"
 
     def last_lines(self) -> str:
-        """Return the end of every log, for the message of a failed test."""
+        """Return the end of every log. The message of a failed test contains it."""
         ends = []
         for path in sorted(self.folder.glob("*.log")):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]

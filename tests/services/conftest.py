@@ -13,7 +13,7 @@ from tests.services.postgres_server import server_programs
 
 @pytest.fixture(scope="session", autouse=True)
 def services_extra() -> None:
-    """Skip the tests if the extra `services` is missing. Commands other than `make test-services` may collect them."""
+    """Skip the tests if the extra `services` is missing, because any pytest command may collect them."""
     for module in ("moto", "psycopg2", "prefect_kubernetes", "kubernetes_validate"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is missing: make test-services installs it")
@@ -21,7 +21,7 @@ def services_extra() -> None:
 
 @pytest.fixture(scope="session")
 def postgres_programs() -> Path:
-    """Return the folder of initdb and postgres. If they are missing, install them if this user may do so."""
+    """Return the folder of initdb and postgres. If they are missing, install them if this user is permitted to."""
     if (found := server_programs()) is not None:
         return found
     if os.getuid() != 0 or shutil.which("apt-get") is None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a folder of its own, set up in the same way as by the image of deploy/compose.yaml."""
+"""A PostgreSQL server in a separate folder, configured in the same way as in the image of deploy/compose.yaml."""
 
 import os
 import pwd
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the server's programs in this folder, which is not in PATH.
+INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the server's programs in this folder. It is not in PATH.
 
 
 def server_programs() -> Path | None:
@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of Popen that change the user if it is root, because PostgreSQL refuses to run as root."""
+    """Return arguments of Popen that replace the root user, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")
@@ -53,7 +53,7 @@ class Database:
         return subprocess.run([*probe, "-d", "postgres"], cwd="/").returncode == 0
 
     def execute(self, script: Path) -> None:
-        """Execute a file of SQL, as the image does when the cluster is empty."""
+        """Execute an SQL file. The image does the same when the cluster is empty."""
         client = [str(self.programs / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
         self.run([*client, "-U", "rnnlm", "-d", "postgres"], script.read_text(encoding="utf-8"))
 

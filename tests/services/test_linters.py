@@ -1,4 +1,4 @@
-"""The files of deploy/ are valid for the compose specification, Kubernetes' schemas, hadolint and Prefect's worker."""
+"""The files of deploy/ pass the checks of Compose, of Kubernetes' schemas, of hadolint and of Prefect's worker."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """Return the path of a command of the extra `services`, which is in the folder of this Python."""
+    """Return the path of a command of the extra `services`. It is in the folder of this Python."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -98,8 +98,7 @@ def test_the_work_pool_gives_a_job_that_kubernetes_accepts(deployment: str, gpus
     assert environment["PREFECT_API_URL"]["value"] == "http://prefect:4200/api"
     assert "valueFrom" in environment["MLFLOW_TRACKING_PASSWORD"]
     assert job["metadata"]["namespace"] == "rnnlm"
-    # Prefect's worker requires these fields in this place, where Kubernetes would ignore them. The checker refuses
-    # them.
+    # Prefect's worker requires these fields here. Kubernetes ignores them, and the checker refuses them.
     for name in ("completions", "parallelism"):
         del job["spec"]["template"]["spec"][name]
     job["metadata"]["name"] = job["metadata"].pop("generateName")  # The checker does not accept generateName.

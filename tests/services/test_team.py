@@ -25,8 +25,8 @@ SMALL = [
     "sequences.processes=1",
 ]
 EPOCHS = 40
-LONG_SECONDS = 180  # How many seconds training takes on two busy cores, while four servers die and start.
-# The stages whose output is stored in the shared storage, where other workers find it.
+LONG_SECONDS = 180  # The seconds that training takes on two busy cores while four servers are killed and restarted.
+# The outputs of these stages are in the shared storage, where other workers find them.
 SHARED = {"corpus", "tokenizer", "sequences", "training"}
 SECRET_VALUE = "a-token-of-a-hub"
 
@@ -42,9 +42,9 @@ def team(tmp_path_factory: pytest.TempPathFactory, postgres_programs: Path) -> I
 
 
 def schedule(team: Team, name: str, epochs: int) -> str:
-    """Make a deployment with a corpus of its own on the shared volume, and return its full name."""
+    """Create a deployment with a separate corpus on the shared volume, and return the deployment's full name."""
     corpus = write_toy_corpus(team.folder / "corpora" / name)
-    # The text is changed, so that the deployment does not find the run of another one.
+    # The text is changed, so that the deployment does not find another deployment's run.
     with (corpus / "train.txt").open("a", encoding="utf-8") as train:
         train.write(f"the {name} sees the river .\n")
     settings = [*SMALL, f"training.epochs={epochs}"]
@@ -72,7 +72,10 @@ def versions_of(team: Team, model: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trained(team: Team) -> Team:
-    """Return the services after two deployments have run at the same time. Each worker runs one flow at a time."""
+    """Return the services after two deployments have run at the same time.
+
+    Each worker executes one flow run at a time.
+    """
     set_secret(team, "hub-token", SECRET_VALUE)
     alpha, beta = schedule(team, "alpha", EPOCHS), schedule(team, "beta", EPOCHS)
     trigger(team, "alpha", "beta")
@@ -84,7 +87,7 @@ def trained(team: Team) -> Team:
 
 
 def set_secret(team: Team, name: str, value: str) -> None:
-    """Make a Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md explains."""
+    """Create a Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md explains."""
     kind = team.prefect("GET", "block_types/slug/secret")
     [schema] = team.prefect(
         "POST", "block_schemas/filter", {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}
@@ -228,7 +231,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     assert "model_sha256" in facts_of(tags)
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"
-    team.rnnlm("deploy")  # `rnnlm deploy` gives dead runs a final state.
+    team.rnnlm("deploy")  # `rnnlm deploy` sets the final state of dead runs.
     left = team.prefect(
         "POST", "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
     )
@@ -247,7 +250,7 @@ def test_a_killed_workers_run_is_resumed_by_another_once(trained: Team) -> None:
     team.wait_for(lambda: team.history_bytes() > known, "training")
     [busy] = [name for name in ("worker-1", "worker-2") if team.processes[name].children(recursive=True)]
     team.kill(busy)
-    team.rnnlm("deploy")  # The scheduled flow `settle` does the same every half hour.
+    team.rnnlm("deploy")  # The scheduled flow `settle` also does this every half hour.
     team.wait_for(lambda: team.state_of(again) == "COMPLETED", "resumed run")
     runs = team.runs_of(again)
     assert [run["state"]["type"] for run in runs] == ["CRASHED", "COMPLETED"]

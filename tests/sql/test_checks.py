@@ -1,4 +1,4 @@
-"""Every check in sql/checks finds the fault that it is meant to find. Every SQL file is one statement with a header."""
+"""Every check in sql/checks detects the corresponding fault. Every SQL file is one statement with a header."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import names, statement
 
 INSERT = "insert into shifted_sequences (split, sequence_id, token_ids) values "
-FAULTS = {  # For each check, SQL that breaks a valid dataset in such a way that the check finds a fault.
+FAULTS = {  # For each check, FAULTS has SQL statements that change a valid dataset so that the check finds a fault.
     "bos_is_never_predicted": INSERT + "('train', 900, [2, 2])",
     "pad_is_never_stored": INSERT + "('train', 900, [2, 0])",
     "every_sequence_predicts": INSERT + "('train', 900, [2])",
     "every_token_is_predicted_once": "delete from shifted_sequences where split = 'test' and sequence_id = 3",
     "ids_are_in_the_vocabulary": "delete from tokens where token_id = 5",
     "sequence_ids_run_from_zero": "update shifted_sequences set sequence_id = 900 where sequence_id = 3",
-    # In a stream, consecutive blocks must overlap by one token. The dataset's sentences do not.
+    # In a stream, consecutive blocks must overlap by one token. The blocks of this dataset do not overlap.
     "stream_blocks_overlap_by_one": "update dataset set mode = 'stream'",
     "training_counts_agree": "update tokens set training_count = training_count + 1 where token_id = 5",
     "no_document_lies_in_two_splits": "update dataset set splits_given = false",
@@ -30,7 +30,7 @@ FAULTS = {  # For each check, SQL that breaks a valid dataset in such a way that
 
 
 def broken(dataset: DatasetRecord, fault: str) -> list[str]:
-    """Return the names of the checks that return a row after the fault."""
+    """Return the names of the checks that return a row after the SQL statement `fault`."""
     with duckdb.connect(str(dataset.database)) as connection:
         connection.execute(fault)
         return [name for name in names("checks") if connection.execute(statement(name)).fetchone() is not None]
@@ -73,7 +73,7 @@ def test_a_file_is_one_statement_with_a_header(path: Path) -> None:
 
 
 def test_every_statement_is_used() -> None:
-    # The source does not name the files of checks/ and descriptions/, because loops run all of them.
+    # The source does not name the files of checks/ and descriptions/, because loops run all files of these folders.
     source = "".join(path.read_text(encoding="utf-8") for path in (package_file("sql").parent / "rnnlm").rglob("*.py"))
     rooms = ("queries", "schema", "ngram", "surprise", "promotion", "scoring")
     for name in [name for room in rooms for name in names(room)]:

@@ -1,4 +1,4 @@
-"""Query the drift events on the Prefect server, for the tests of the task and of the flow."""
+"""Query the drift events on the Prefect server, for the tests of the task and the flow."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from prefect.settings import get_current_settings
 
 from rnnlm.extensions.scoring import SCORES_DRIFTED
 
-PERSISTED_WITHIN_SECONDS = 60  # How long the server may take to store an event that it has received.
+PERSISTED_WITHIN_SECONDS = 60  # The server stores a received event within this time.
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ CONFIG = CompareConfig(
 @pytest.mark.long
 def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset: DatasetRecord) -> None:
     configs = matched_configs(CONFIG, toy_dataset)
-    # The memory of the test's process, here 1 GiB, must not be counted as memory of the models.
+    # The memory of the test's process, here 1 GiB, must not be included in the models' memory.
     ballast = np.ones(1 << 27, np.float64)
     costs = compare_costs.fn(configs, toy_dataset, 0.05)
     del ballast
@@ -30,7 +30,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
         assert one.tokens_per_second > 100
         assert 50 < one.peak_mebibytes < 900
         assert 0 < one.milliseconds_per_token < 1_000
-    # The costs are equal to the last digit, because the stored ones are returned.
+    # The costs are exactly equal, because the stored costs are returned.
     assert compare_costs.fn(configs, toy_dataset, 0.05) == costs
     (stored,) = home.comparisons.glob("costs-*.json")
     assert stored.exists()
@@ -40,7 +40,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 def test_a_comparison_is_reported_and_logged_once(
     tracked_home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    counts = toy_evaluation.scores["test"].counts  # The scores of the n-gram model with which the network is compared.
+    counts = toy_evaluation.scores["test"].counts  # The network is compared with the scores of this n-gram model.
     assert counts is not None
     config = CompareConfig(models=("kneser-ney",))
 

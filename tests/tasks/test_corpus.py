@@ -17,7 +17,7 @@ TRAINING_TEXT = "a cat sees a dog\na dog sees\n"
 
 @pytest.fixture
 def given_splits(tmp_path: Path) -> CorpusConfig:
-    """Return a corpus of three files, one per split. The training file has two lines."""
+    """Return the configuration of a corpus of three files, one for each split. The training file has two lines."""
     folder = tmp_path / "animals"
     folder.mkdir()
     for split, text in (("train", TRAINING_TEXT), ("valid", "a bird\n"), ("test", "a fox sees\n")):
@@ -26,7 +26,7 @@ def given_splits(tmp_path: Path) -> CorpusConfig:
 
 
 def test_a_downloaded_text_is_named_by_its_digest(home: Home, tmp_path: Path) -> None:
-    """A downloaded text is named by its digest, after a byte-order mark and carriage returns were removed."""
+    """A downloaded text is named by its digest. The byte-order mark and carriage returns are removed before."""
     (tmp_path / "notes.txt").write_bytes(b"\xef\xbb\xbfone line\r\nna\xc3\xafve\r\n")
     config = CorpusConfig(source=str(tmp_path / "notes.txt"))
     expected = "one line\nnaïve\n".encode()

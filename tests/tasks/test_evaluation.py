@@ -37,9 +37,9 @@ def test_uniform_network_has_the_perplexity_of_its_vocabulary(
     assert score.uniform_perplexity == PREDICTABLE
     byte_count = (toy_corpus.folder / "test.txt").stat().st_size
     bits = TEST_TOKENS * math.log2(PREDICTABLE)
-    # Each of the 40 lines also needs less than 0.2 bits for its spaces.
+    # Each of the 40 lines has less than 0.2 additional bits for its spaces.
     assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2
-    # The main figures are those of the mixture of network and n-gram model.
+    # The main values are those of the mixture of network and n-gram model.
     assert score.nll_nats_per_token == pytest.approx(math.log(score.perplexity))
     again = evaluate_perplexity.fn(toy_dataset, uniform_run, EvaluationConfig())
     assert (again.skipped, again.scores) == (True, record.scores)
@@ -59,7 +59,7 @@ def test_extensions_measure_a_model_and_a_failure_is_theirs(
     assert measured == Measured("toy, 16 units", (toy_run.folder / "figures.png",))
     with pytest.raises(ModelError, match="no figures"):
         measure_model.fn(measurement, toy_config, toy_dataset, toy_run, force=True)
-    for one in measurements(toy_config, toy_run):  # The measurements of the extensions in this checkout.
+    for one in measurements(toy_config, toy_run):  # The loop runs the measurements of all extensions in this checkout.
         assert isinstance(measure_model.fn(one, toy_config, toy_dataset, toy_run), Measured)
 
 

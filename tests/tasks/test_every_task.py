@@ -1,4 +1,4 @@
-"""Every Prefect task has a test that calls its function with `.fn()`, without a flow and a server."""
+"""Every Prefect task has a test that calls the task's function with `.fn()`, without a flow and a server."""
 
 import ast
 import importlib
@@ -20,14 +20,14 @@ def tasks_of(module: str) -> set[str]:
 
 
 def called_in_tests(source: str) -> set[str]:
-    """Return the names NAME for which a test calls `NAME.fn(…)` and expects success."""
+    """Return the names NAME for which a test calls `NAME.fn(…)` outside `with pytest.raises(…)`."""
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     tests = (function for function in functions if function.name.startswith("test_"))
     return {name for test in tests for name in succeeding_calls(test)}
 
 
 def succeeding_calls(node: ast.AST) -> Iterator[str]:
-    """Yield the calls that must succeed, which are those outside of `with pytest.raises(…)`."""
+    """Yield the calls that must succeed. They are outside `with pytest.raises(…)`."""
     if isinstance(node, ast.With) and any("pytest.raises" in ast.unparse(item) for item in node.items):
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fn":

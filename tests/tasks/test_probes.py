@@ -33,7 +33,7 @@ compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 
 
 def stored(home: Home) -> dict[Path, int]:
-    """Return each stored result of a network with the time at which it was written."""
+    """Return the stored results of networks, each with the time at which it was written."""
     return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
 
 
@@ -80,13 +80,14 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
         "chance": first.chances[1],
     }
 
-    # The number of processes does not change the figures.
+    # The number of processes does not change the results.
     again = probe_abilities.fn(ABILITIES.model_copy(update={"processes": 2}))
     assert (again.skipped, again.scores) == (True, found.scores)
 
     networks = stored(home)
     assert len(networks) == 12
-    more = probe_abilities.fn(ABILITIES.model_copy(update={"seeds": 3}))  # Only the third seed has to be measured.
+    # Only the networks of the third seed are measured.
+    more = probe_abilities.fn(ABILITIES.model_copy(update={"seeds": 3}))
     assert not more.skipped
     assert more.scores[:12] == found.scores
     assert len(stored(home)) == 18
@@ -96,7 +97,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
     probe_abilities.fn(ABILITIES)
     assert pq.read_table(found.table).to_pylist() == rows
     assert probe_abilities.fn(ABILITIES, force=True).scores == found.scores
-    assert not networks.items() & stored(home).items()  # With force, all twelve networks were measured again.
+    assert not networks.items() & stored(home).items()  # With force, all twelve networks are measured again.
 
 
 @pytest.mark.long
@@ -190,11 +191,11 @@ def test_gradients_are_stored_reported_and_logged_once(
     url = log_probe.fn(found, TrackingConfig(experiment="probes"))
     again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     assert (again.skipped, again.curves) == (True, found.curves)
-    # A second call updates the MLflow run of the first one.
+    # A second call updates the existing MLflow run.
     assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url
     ((parameters, metrics),) = tracked(tracked_home, "probes")
     assert (parameters["hidden_size"], parameters["dataset_id"]) == ("4", toy_dataset.dataset_id)
-    assert len(metrics) == 8  # One metric for each of two nonlinearities with four initializations.
+    assert len(metrics) == 8  # There is one metric for each of two nonlinearities with four initializations.
     assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
     assert url is not None
     logged = artifacts(tracked_home, url, tmp_path)
@@ -227,5 +228,6 @@ def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
     ((_, metrics),) = tracked(tracked_home)
     accuracies = {score.distance: score.accuracy for score in found.scores if score.initialization == "xavier"}
     assert metrics["echo_accuracy/tanh_xavier"] == sorted(accuracies.items())  # Each accuracy is logged once.
-    assert log_probe.fn(probe_echo.fn(ECHO, force=True), TrackingConfig()) != url  # A new measurement gets a new run.
+    # A new measurement gets a new MLflow run.
+    assert log_probe.fn(probe_echo.fn(ECHO, force=True), TrackingConfig()) != url
     assert len(tracked(tracked_home)) == 2

@@ -21,7 +21,7 @@ from tests.tasks.drift_events import awaited_drift_events
 
 
 @pytest.mark.long
-# Faster with this fixture, because the bundle was already checked in its template.
+# The fixture makes the test faster, because its template's bundle was already checked.
 @pytest.mark.usefixtures("registry_template")
 def test_the_first_version_of_a_text_is_champion(register: Registrar) -> None:
     arguments = (register.config, register.dataset, register.run, register.evaluation, register.samples)

@@ -24,7 +24,7 @@ def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord
     scorer = ShardScorer(find_model(home, str(toy_run.model_folder)), config, threads=1)
     tokens = score_shard.fn(scorer, tmp_path / "shard.parquet", pa.Table.from_pylist(rows, INPUT_SCHEMA))
     scores = pq.read_table(tmp_path / "shard.parquet")
-    assert tokens == 4  # The first document has three words and <eos>, the second none.
+    assert tokens == 4  # The first document has three words and <eos>. The second document has no tokens.
     assert scores["tokens"].to_pylist() == [4, 0]
     assert scores["document"].to_pylist() == [7, 8]
     assert scores["id"].to_pylist() == [None, "x"]
@@ -35,7 +35,7 @@ def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunReco
     config = ScoringConfig(input=str(valid), output=str(tmp_path / "scores.parquet"), model=toy_run.run_id)
     drift = compare_scores.fn(config, bulk_scoring.score_texts(home, config))
     assert drift.distributions is not None
-    # The scores of equal lines may differ in the last bit of a float, so each of the 40 lines may be a step of its own.
+    # The scores of equal lines may differ by rounding, so each of the 40 lines may be a separate step.
     assert drift.distributions.distance < 0.1
     assert not drift.drifted
 

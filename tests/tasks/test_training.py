@@ -26,7 +26,7 @@ def test_minutes_choose_what_is_open_and_nothing_else(
     assert epochs is not None
     assert 0 < tokens <= 3000 * epochs  # The training split has 300 lines of 10 tokens.
     assert chosen.model.hidden_size == 16
-    # A second call uses the stored speed, so it makes the same choice.
+    # A second call uses the stored speed, so it chooses the same size.
     assert choose_network.fn(config, toy_dataset) == chosen
 
 

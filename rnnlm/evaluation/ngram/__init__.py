@@ -1,4 +1,4 @@
-"""The n-gram model. N-grams are counted, smoothed and scored in DuckDB by the statements in sql/ngram.
+"""The n-gram model. The SQL statements in sql/ngram count, smooth and score n-grams in DuckDB.
 
 kneser_ney trains an n-gram model with which networks are compared. textbook_backoff trains the back-off model of a
 textbook, which is not a probability distribution. Both write a DuckDB file, which ngram_evaluation scores and samples

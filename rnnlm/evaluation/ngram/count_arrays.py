@@ -1,4 +1,4 @@
-"""Reader of a Kneser-Ney model from its DuckDB file into arrays, which need no database."""
+"""A reader that loads a Kneser-Ney model from its DuckDB file into arrays."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
 
     It needs 2 to 8 bytes for each n-gram and each context, plus the sums that are computed from them. The order of the
     model is the length of the longest n-gram in the text, which may be smaller than `order`. For instance, rows of one
-    word contain trigrams at most.
+    word contain no n-gram longer than a trigram.
     """
     ids = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     levels: list[Level] = []
@@ -47,7 +47,7 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
 
 
 def starts_of_runs(rows: np.ndarray) -> np.ndarray:
-    """Return the index where each run of equal rows begins, and the end, (runs + 1,).
+    """Return the index at which each run of equal rows begins, followed by the number of rows, (runs + 1,).
 
     `rows`, (rows, n), must be ordered.
     """
@@ -56,7 +56,7 @@ def starts_of_runs(rows: np.ndarray) -> np.ndarray:
 
 
 def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Return Level.first_child, the index of the first child of each context.
+    """Return the index of the first child of each context, which is Level.first_child.
 
     `contexts`, (C, n), are those of the level, and `below`, (D, n + 1), are those of the next level. Both are ordered.
     """
@@ -67,7 +67,7 @@ def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the index of each wanted row.
+    """Return the index in `rows` of each row of `wanted`.
 
     Both arrays are ordered and have no equal rows, and `rows` contains all wanted rows.
     """

@@ -5,7 +5,7 @@
 The recursion ends with the uniform distribution over the predictable vocabulary. At the highest order, c is the number
 of occurrences of the n-gram. At lower orders, c is the number of distinct tokens on its left. N-grams that begin with
 <bos> have no tokens on the left, so their occurrences are counted at every order. A context does not extend beyond its
-row. Hence, if a sentence is cut into several rows, the context before each cut is lost.
+row. Hence, if a sentence is split into several rows, the context in the previous row is lost.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """Return the n-gram model of the dataset's training split. If it does not exist under home.ngrams, count it."""
+    """Return the n-gram model of the dataset's training split. If it is not stored under home.ngrams, train it."""
 
     def train(database: Path) -> None:
         with open_database(database, config, dataset.database) as connection:

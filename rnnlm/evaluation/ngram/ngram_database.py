@@ -1,4 +1,4 @@
-"""The DuckDB file of an n-gram model: its path, its resource limits, and how it is created and opened."""
+"""The DuckDB file of an n-gram model: its path, its resource limits, its creation and its readers."""
 
 import tempfile
 import time
@@ -30,7 +30,8 @@ class NgramRecord(StageRecord):
     """A trained n-gram model, which is a single DuckDB file that does not change."""
 
     folder: Path
-    config: NgramConfig  # The settings of the training. The memory and threads also apply when the model is read.
+    # The settings of the training. The limits of memory and threads also apply when the model is read.
+    config: NgramConfig
 
     @property
     def database(self) -> Path:
@@ -38,7 +39,7 @@ class NgramRecord(StageRecord):
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
-    """Return the n-gram model of `source`. If it does not exist yet, create it by train(database).
+    """Return the n-gram model of `source`. If it does not exist yet, create it by calling train(database).
 
     `seconds` of the result is the duration of the training, even if it happened earlier.
     """
@@ -62,12 +63,12 @@ def open_database(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection with the configured memory and threads. Raise ConfigError if the memory is insufficient.
 
-    `dataset` is a file that is attached read-only under the name `dataset`. `spill` is a folder for temporary data; the
-    database is then opened read-only. Without `spill`, DuckDB writes temporary data next to the file.
+    `dataset` is a file that is attached read-only under the name `dataset`. `spill` is a folder for temporary data. If
+    it is given, the database is opened read-only. Otherwise DuckDB writes temporary data next to the file.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
-        # With the default true, DuckDB would buffer rows to keep an order that is not needed.
+        # The order of rows is not needed, and DuckDB would buffer rows to preserve it.
         "preserve_insertion_order": False,
     }
     if spill is not None:
@@ -78,7 +79,7 @@ def open_database(
         if dataset is not None:
             if not dataset.exists():
                 raise DatasetError(f"{dataset}: the file is missing; run again with --force sequences")
-            # The path is quoted by hand, because ATTACH does not accept parameters.
+            # The path is quoted here, because ATTACH does not accept parameters.
             quoted = str(dataset).replace("'", "''")
             connection.execute(f"attach '{quoted}' as dataset (read_only)")
             locate_parts(connection, dataset.parent)
@@ -96,7 +97,7 @@ def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duck
     """Open a trained model read-only, with the view log_probabilities of the dataset.
 
     The back-off model of the textbook contains its own text, so it needs no dataset. Temporary data is written next to
-    the model's folder. If the process is killed, write_once removes the data later.
+    the model's folder. If the process is killed, write_once removes this data later.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,

@@ -31,11 +31,13 @@ class NgramResult(Record):
     # False if the scores of all words sum to more than 1. The exponential of the mean loss is then not a perplexity.
     normalised: bool
     test_perplexity: float
-    # The validation perplexity. It is None for the back-off model of the textbook, which has no validation part.
+    # The validation perplexity, or None for the back-off model of the textbook, which has no validation part.
     validation_perplexity: float | None
     tokens: int  # The number of predicted tokens in the test split.
-    unknown_rate: float  # The fraction of the test tokens that are not in the vocabulary, or not in the training part.
-    # The seconds of training (even if it happened earlier) and scoring, without those of preparing the data.
+    # The fraction of the test tokens that do not occur in the vocabulary or, for the textbook model, in its training
+    # part.
+    unknown_rate: float
+    # The seconds of training (even if it happened earlier) and scoring, without the preparation of the data.
     seconds: float
     samples: tuple[Sample, ...]
 
@@ -43,8 +45,8 @@ class NgramResult(Record):
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
     """Train and score an n-gram model.
 
-    Modified Kneser-Ney uses the same rows on which neural models are trained and scored. The back-off model of the
-    textbook uses the corpus as one stream of words, of which 90 % are for training and 10 % for testing.
+    A modified Kneser-Ney model uses the same rows on which neural models are trained and scored. The back-off model of
+    the textbook uses the corpus as one stream of words, of which 90 % are for training and 10 % for testing.
     """
     dataset, tokenizer = None, None
     if config.method == "kneser-ney":
@@ -73,7 +75,7 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
     """Return the score of a whole split. The back-off model of the textbook contains its own text and needs no dataset.
 
-    The scores that this model gives to all words sum to more than 1, so the result is not a perplexity.
+    The scores of the textbook model for all words sum to more than 1, so its result is not a perplexity.
     """
     with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})
@@ -92,9 +94,9 @@ def unknown_rate(model: NgramRecord) -> float:
 def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[Sample, ...]:
     """Draw the configured number of texts. The same seed gives the same texts.
 
-    SQL computes each distribution, and NumPy draws from it. A text of the Kneser-Ney model begins with <bos> and stops
-    at <eos>. The back-off model of the textbook has neither of these tokens and no tokenizer. Its texts begin with the
-    empty context and stop at config.maximum_tokens.
+    SQL computes each distribution, and NumPy draws from it. A text of the Kneser-Ney model begins with <bos> and ends
+    with <eos>. The back-off model of the textbook has neither of these tokens and no tokenizer. Its texts begin with
+    the empty context and have config.maximum_tokens tokens.
     """
     config, samples = model.config, []
     generator = np.random.default_rng(config.seed)

@@ -24,13 +24,13 @@ from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
 BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The tokens in lower-cased text, as the textbook defines them.
-TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning of the text, that are the training part.
-CONTEXT = 4  # The number of words before each word that are stored, in the columns c1 to c4.
+TRAINING_WORD_SHARE = 0.9  # The fraction of the words that are the training part, which is the beginning of the text.
+CONTEXT = 4  # The number of preceding words that are stored with each word, in the columns c1 to c4.
 POSITIONS_AT_ONCE = 1_000_000
 
 
 def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
-    """Count the first 90 % of the corpus's words, and store all words with their contexts, under home.ngrams."""
+    """Count the n-grams in the first 90 % of the corpus's words, and store all words with their contexts."""
 
     def train(database: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
@@ -58,7 +58,7 @@ def words_of(path: Path) -> Iterator[str]:
 def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
     """Assign numbers to the words of the stream, from 1 on in the order of their first occurrence.
 
-    Return the ids, (words,) uint32, and a list with the word of id i at index i - 1.
+    Return the ids, (words,) uint32, and a list that has the word with id i at index i - 1.
     """
     numbers: dict[str, int] = {}
     ids = array("I", (numbers.setdefault(word, len(numbers) + 1) for word in stream))
@@ -66,8 +66,8 @@ def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
 
 
 def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig) -> None:
-    """Write the counts of ids[:cut] to the new file `database`; ids[cut:] are the test part."""
-    # Words are numbered by their first occurrence, so those of the training part have the lowest numbers.
+    """Write the n-gram counts of ids[:cut] to the new file `database`, and ids[cut:] as its test part."""
+    # Words are numbered by their first occurrence, so the training part has the lowest numbers.
     known = int(ids[:cut].max())
     with open_database(database, config) as connection:
         create_tables(connection, len(words) + 1)
@@ -83,7 +83,7 @@ def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Pat
 
 
 def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.ndarray, kind: pa.DataType) -> None:
-    """Insert a row for each id with the four ids before it, which are 0 before the beginning."""
+    """Insert a row for each id with the four ids before it. An id before the beginning of the text is 0."""
     padded = np.concatenate([np.zeros(CONTEXT, ids.dtype), ids])
     for start in range(0, len(ids), POSITIONS_AT_ONCE):
         stop = min(start + POSITIONS_AT_ONCE, len(ids))

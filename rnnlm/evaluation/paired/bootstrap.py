@@ -6,14 +6,15 @@ that are compared. If there are few documents, a unit is a run of neighbouring l
 wrong units, because the tokens of a line are correlated.
 
 Neighbouring units are similar, too, and their correlation widens the bounds (Newey and West 1987). If units are runs of
-lines, the correlation within a document also widens them (Liang and Zeger 1986). So does skewness: if a candidate is
-slightly better in most units and much worse in a few, then samples without these few would favour it (Johnson 1978).
+lines, the correlation within a document also widens them (Liang and Zeger 1986). Skewness also widens them. If a
+candidate is slightly better in most units and much worse in a few, samples without these few units would favour it
+(Johnson 1978).
 
 A champion is compared with many candidates on nearly the same lines, for instance one in every nightly run. Each
-comparison has a small probability of a false alarm, but these add up. Hence the k-th comparison with the same champion
-may be wrong with the probability (1 - confidence) / (k (k + 1)). These probabilities sum to 1 - confidence over any
-number of comparisons (alpha spending, Lan and DeMets 1983). This is an upper bound of the probability that a champion
-is ever replaced by a model that is not better.
+comparison has a small probability of a false alarm, and these probabilities add up. Hence the k-th comparison with the
+same champion may be wrong with the probability (1 - confidence) / (k (k + 1)). These probabilities sum to 1 -
+confidence over any number of comparisons (alpha spending, Lan and DeMets 1983). This is an upper bound of the
+probability that a champion is ever replaced by a model that is not better.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
-# The largest number of units. Of more documents, runs of neighbours form a unit, so that resampling stays fast.
+# The largest number of units. If there are more documents, a unit consists of neighbouring documents.
 MAXIMUM_UNITS = 10_000
 DRAWN_AT_ONCE = 2_000_000  # The number of units drawn at once.
 
@@ -68,7 +69,7 @@ def measure_evidence(
 class Units:
     """The units from which the bootstrap draws, in the order of the text.
 
-    A unit is all lines of a document, or a run of neighbouring lines.
+    A unit consists of all compared lines of a document, or of a run of neighbouring lines.
     """
 
     excess_nats: np.ndarray  # The loss of the candidate minus the loss of the champion, (units,).
@@ -82,9 +83,9 @@ class Units:
 
     @property
     def residuals(self) -> np.ndarray:
-        """The excess of each unit minus its part of the total excess in proportion to its bytes, (units,).
+        """The residual of each unit, excess - bytes * (total excess / total bytes), (units,).
 
-        The sum is 0.
+        The residuals sum to 0.
         """
         found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
         return found
@@ -107,9 +108,9 @@ def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_count
 
 
 def run_starts(count: int, maximum: int) -> np.ndarray:
-    """Return the indices where runs of neighbours of about equal length begin, (runs,) int64.
+    """Return the index at which each run of neighbours begins, (runs,) int64.
 
-    There are at most `maximum` runs.
+    There are at most `maximum` runs of about equal length.
     """
     return np.linspace(0, count, min(count, maximum), endpoint=False).astype(np.int64)
 
@@ -125,7 +126,7 @@ def evidence_from(
     """Return the evidence for the given sums and units.
 
     `totals` contains the fields of Evidence that are sums. If `must_be_better` is true, the candidate is promoted only
-    if it is shown to be better. Then each comparison uses up a part of the confidence.
+    if it is shown to be better. In this case each comparison consumes a part of the error probability.
     """
     differences = resampled_differences(units.excess_nats, units.byte_counts, config.resamples, config.seed)
     confidence = spent_confidence(config.confidence, comparison) if must_be_better else config.confidence
@@ -200,10 +201,9 @@ def confidence_bounds(
 ) -> tuple[float, float]:
     """Return a one-sided lower and a one-sided upper bound of the difference, based on its standard error.
 
-    The standard error is the standard deviation of the resampled differences, and is multiplied by a quantile of
-    Student's t distribution. The resamples themselves contain little information about probabilities as small as one in
-    10,000. With few units their
-    variance is uncertain, and slightly too small.
+    The standard error is the standard deviation of the resampled differences. It is multiplied by a quantile of
+    Student's t distribution, because the resamples themselves contain little information about probabilities as small
+    as one in 10,000. With few units the variance of the resamples is uncertain and slightly too small.
 
     Args:
         difference: The difference in nats per byte.
@@ -225,7 +225,7 @@ def confidence_bounds(
 
 
 def unit_sums(values: np.ndarray) -> np.ndarray:
-    """Return sums over runs of neighbours of about equal length, (units,), with at most MAXIMUM_UNITS units."""
+    """Return sums over runs of neighbours of about equal length. There are at most MAXIMUM_UNITS sums, (units,)."""
     summed: np.ndarray = np.add.reduceat(values, run_starts(len(values), MAXIMUM_UNITS))
     return summed
 
@@ -233,16 +233,14 @@ def unit_sums(values: np.ndarray) -> np.ndarray:
 def resampled_differences(excess_nats: np.ndarray, byte_counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Return the difference in nats per byte for each resample, (resamples,) float64.
 
-    It is positive if the candidate is worse.
-
-    `excess_nats` and `byte_counts` have shape (units,). The same seed gives the same resamples on every machine.
+    A difference is positive if the candidate is worse. `excess_nats` and `byte_counts` have shape (units,). The same
+    seed gives the same resamples on every machine.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     count = len(excess_nats)
     parts = []
     for first in range(0, resamples, at_once := max(1, DRAWN_AT_ONCE // count)):
         drawn = draw.integers(0, count, (min(at_once, resamples - first), count))
-        # The ratio of sums gives a long document more weight than a short one. The difference over all documents does
-        # the same.
+        # This ratio of sums weights documents by their lengths, as the difference over all documents does.
         parts.append(excess_nats[drawn].sum(axis=1) / byte_counts[drawn].sum(axis=1))
     return np.concatenate(parts)

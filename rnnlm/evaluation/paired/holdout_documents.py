@@ -17,19 +17,19 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import literal
 
-# The number of bytes of text that are scored together. Each token needs memory for its loss under each model.
+# The number of bytes of text that are scored together. The losses of all their tokens are in memory at once.
 TEXT_BYTES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class HoldoutDocument:
-    """A whole document of the corpus, with the numbers of those of its lines that are compared."""
+    """A whole document of the corpus, with the numbers of its lines that are compared."""
 
     document_id: int
     source_file: str  # The path within the corpus folder.
     byte_offset: int
     byte_count: int
-    sha256: str  # The digest in hexadecimal.
+    sha256: str  # The sha256 of the document in hexadecimal.
     judging: tuple[int, ...] = ()  # The numbers of the document's lines that are compared, from 0 on.
     digests: tuple[int, ...] = ()  # The digests of the lines that are compared.
 
@@ -54,10 +54,10 @@ def judging_documents(
         seen: The files of write_seen_text() of both models.
         maximum: The largest number of documents. If None, all are used.
         seed: The seed of the random sample of documents.
-        fewest_lines: If fewer lines are left, lines that also occur in the training text are used, too. In a text that
-            repeats its lines, such as a log, all lines occur there.
-        lines_are_known: Whether the files list the lines that were seen. If not, only whole paragraphs are compared,
-            because the files have the fingerprints of paragraphs.
+        fewest_lines: If fewer lines are left, lines that the models have seen are used, too. In a text that repeats its
+            lines, such as a log, the models have seen all lines.
+        lines_are_known: Whether the files list the lines that the models have seen. If not, only whole paragraphs are
+            compared, because the files have the fingerprints of paragraphs.
     """
     documents = holdout_documents(dataset, seen, maximum, seed)
     if not lines_are_known:
@@ -94,9 +94,9 @@ def judging_lines(
     """Return the documents with lines on which models are compared, and the numbers of these lines.
 
     A line is compared if it is not blank, its digest does not assign it to selection, the models have not seen it, and
-    it does not repeat an earlier line. `seen` contains the sorted digests of the seen lines, (lines,) uint64. They are
-    complete below the fingerprint `below`; lines above it are left out. If `seen` is None, seen and repeated lines are
-    compared, too.
+    it does not repeat an earlier line. `seen` contains the sorted digests of the seen lines, (lines,) uint64. It has
+    all seen lines below the fingerprint `below`; lines above it are left out. If `seen` is None, seen and repeated
+    lines are compared, too.
     """
     found: list[HoldoutDocument] = []
     earlier: set[int] = set()
@@ -119,16 +119,16 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return whether each of `numbers` is among the ascending ones, (n,) bool."""
+    """Return an array that is True for each of `numbers` that is among the ascending ones, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))
 
 
 def is_whole_paragraph(folder: Path, document: HoldoutDocument) -> bool:
-    """Return True if the document is between blank lines or at the borders of its source.
+    """Return True if the document begins and ends at blank lines or at the borders of its source.
 
-    rnnlm 0.3 and older cut longer paragraphs at other places, so only whole paragraphs have the same fingerprint.
+    rnnlm 0.3 and older divided longer paragraphs at other places, so only whole paragraphs have the same fingerprint.
     """
     path = inside(folder, document.source_file)
     end = document.byte_offset + document.byte_count
@@ -141,7 +141,7 @@ def follows_blank_line(path: Path, place: int) -> bool:
     with path.open("rb") as stream:
         stream.seek(max(0, place - 1_024))
         before = stream.read(min(place, 1_024))
-    lines = before.split(b"\n")  # The last element is empty, because `place` is at the beginning of a line.
+    lines = before.split(b"\n")  # The last element is empty, because the text ends at the beginning of a line.
     return len(lines) > 2 and not lines[-2].strip()
 
 

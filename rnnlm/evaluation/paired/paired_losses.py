@@ -1,4 +1,4 @@
-"""The losses of two models on each line that is compared, as a Parquet file with one row per line and model."""
+"""The losses of two models on each compared line, as a Parquet file with one row per line and model."""
 
 import math
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ PAIRED_LOSSES_SCHEMA = pa.schema(
         ("tokens", pa.int64()),  # The number of predicted tokens.
         ("nll_nats", pa.float64()),  # The loss of the line, which is the sum over its tokens.
         ("restoration_bits", pa.float64()),  # The number of bits needed to restore the text from its tokens.
-        ("total_nats", pa.float64()),  # The sum of nll_nats and restoration_bits, in nats.
+        ("total_nats", pa.float64()),  # nll_nats + restoration_bits * ln(2).
     ]
 )
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model that is compared, with its tokenizer and the settings by which it cuts text."""
+    """A model that is compared, with its tokenizer and the settings by which it splits text into rows."""
 
     model: LanguageModel
     tokenizer: TextTokenizer
@@ -52,8 +52,8 @@ def write_paired_losses(
 ) -> None:
     """Write a Parquet file of PAIRED_LOSSES_SCHEMA.
 
-    `contestants` contains a model for each role. Each model reads a whole document from a zero state, but only the
-    losses of the lines that are compared are written.
+    `contestants` contains a model for each role. Each model reads a whole document from a zero state. Only the losses
+    of the compared lines are written.
     """
     with pq.ParquetWriter(path, PAIRED_LOSSES_SCHEMA, compression="zstd") as writer:
         for texts in read_texts(corpus_folder, documents):
@@ -62,7 +62,7 @@ def write_paired_losses(
 
 
 def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> pa.Table:
-    """Return one row for each line of the texts that is compared."""
+    """Return one row for each compared line of the texts."""
     documents = [document for document, _ in texts]
     losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
     line_numbers = [np.array(document.judging, np.int64) for document in documents]

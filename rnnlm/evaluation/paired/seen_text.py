@@ -1,4 +1,4 @@
-"""The text that a model was trained on, as fingerprints of its documents and lines in a Parquet file.
+"""The text on which a model was trained, as fingerprints of its documents and lines in a Parquet file.
 
 The file is kept with a registered version, because the version's dataset may no longer exist at the time of a
 comparison.
@@ -19,9 +19,9 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
 
 KEPT_FINGERPRINTS = 2_000_000  # The largest number of fingerprints that a registered version keeps. They need 14 MB.
-ABOVE_ALL = "g"  # A value above all fingerprints, because it is greater than any hexadecimal digit.
-BOUND = b"below"  # The metadata key of the file's bound. The file has all fingerprints below the bound and no others.
-LISTS_LINES = b"lines"  # The metadata key that is present if the file also lists lines.
+ABOVE_ALL = "g"  # A value greater than all fingerprints, because g follows the hexadecimal digits.
+BOUND = b"below"  # The metadata key of the file's bound. The file has all fingerprints below this bound and no others.
+LISTS_LINES = b"lines"  # The metadata key that is present if the file also lists lines, not only documents.
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
 
@@ -29,15 +29,15 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
     """Write the fingerprints of the documents and lines that a model was trained on. Return the number of documents.
 
     These are the documents and lines of the training split. If there are so few validation lines that all of them are
-    used for selection, the documents of the validation split are included. `ancestors` is such a file of the model from
-    which training started, whose text is included, too. If `ancestors` lists no lines, because rnnlm 0.3 or older wrote
-    it, the new file lists no lines either.
+    used for selection, the documents of the validation split are included. `ancestors` is such a file for the model
+    from which training started. Its fingerprints are included, too. If `ancestors` lists no lines, because rnnlm 0.3 or
+    older wrote it, the new file lists no lines either.
 
     The fingerprint of a document is that of its letters, which cleaning does not change. The first 16 hexadecimal
     digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below
     one in 10 million. The fingerprint of a line is its line_digest.
 
-    Of a corpus with more than KEPT_FINGERPRINTS documents and lines, only fingerprints below a bound are kept, and
+    If a corpus has more than KEPT_FINGERPRINTS documents and lines, only fingerprints below a bound are kept, and
     models are compared on text below the bound. This is a theta sketch (Dasgupta et al. 2016,
     https://arxiv.org/abs/1510.01455). The returned number is then an estimate.
     """
@@ -64,7 +64,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         theirs = theirs.filter(pc.less(theirs["sha256"], below))
         both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
-    # With this encoding each sorted digest needs only 7 bytes, because neighbours have common prefixes.
+    # This encoding stores only the part of a sorted digest that differs from the previous one, which is 7 bytes.
     pq.write_table(
         seen.replace_schema_metadata({BOUND: below, **({LISTS_LINES: b"listed"} if with_lines else {})}),
         path,
@@ -77,7 +77,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
 
 
 def bound_of(path: Path) -> str:
-    """Return the bound of a file of write_seen_text(), below which the file has all fingerprints."""
+    """Return the bound of a file of write_seen_text(). The file has all fingerprints below it."""
     return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
 
 

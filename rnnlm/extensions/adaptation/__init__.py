@@ -1,8 +1,8 @@
 """Adapt a trained model to the test text while scoring it, without a separate training.
 
 The perplexity with adaptation is reported separately from the perplexity of the unchanged model. sequential_scoring
-scores a split in the order of the text, with a neural cache or with a model that keeps learning (dynamic_evaluation).
-adaptation_table tunes the settings of both methods on the validation split and makes the table that `rnnlm evaluate`
+scores a split in the order of the text, with a neural cache or with dynamic evaluation (dynamic_evaluation).
+adaptation_table tunes the settings of both methods on the validation split and creates the table that `rnnlm evaluate`
 prints. Every token is scored before the model learns from it, so no score depends on later text.
 """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DYNAMIC: dict[str, Any] = DynamicConfig.model_fields
 CACHE: dict[str, Any] = CacheConfig.model_fields
-# The settings that --tune chooses, for each adaptation.
+# For each adaptation, the settings that --tune selects.
 TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}
 
 
@@ -45,7 +45,7 @@ class AdaptationOptions(Section):
         return self.dynamic or self.cache or self.interpolate is not None
 
     def check_settings(self, name: str, wanted: bool) -> None:
-        """Raise ConfigError if a setting belongs to an adaptation that is off, or would be overwritten by --tune."""
+        """Raise ConfigError if a setting has no effect because its adaptation is off or --tune replaces it."""
         for field in sorted(self.model_fields_set):
             if not field.startswith(f"{name}_"):
                 continue

@@ -3,7 +3,7 @@
 Settings can be tuned by grid search on the validation split. The test split is never used for tuning. For dynamic
 evaluation, the rate is tuned first and then the decay at that rate. For the cache, size, theta and mixture weight are
 tuned together. An ensemble adapts as a single model: its cache compares the concatenated hidden states of all networks,
-and all networks learn from the loss of their averaged prediction.
+and all networks learn from the loss of the averaged prediction.
 """
 
 import logging
@@ -53,8 +53,8 @@ DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
 TUNING_TOKENS = 20_000  # Number of validation tokens on which learning rates and cache settings are compared.
-# Number of validation tokens on which decays are compared. It is larger than TUNING_TOKENS, because only a long text
-# shows that a decay is too weak and the weights drift.
+# Number of validation tokens on which decays are compared. With too weak a decay the weights drift, which only a long
+# text shows.
 DECAY_TOKENS = 100_000
 
 
@@ -69,7 +69,7 @@ class Adaptations:
 
     @property
     def needs_other_splits(self) -> bool:
-        """Return True if an adaptation needs the validation or the training split besides the scored split."""
+        """True if an adaptation needs the validation or the training split besides the scored split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
         return self.tune or scaled or self.kneser_ney
 
@@ -142,7 +142,7 @@ def measure_adaptations(
     if cache:
         rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
-        # The combination is not tuned again. It uses the settings of the rows "dynamic" and "cache".
+        # The combination is not tuned again, but uses the settings of the rows "dynamic" and "cache".
         rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
@@ -160,7 +160,7 @@ def measure_adaptations(
 
 @dataclass(frozen=True)
 class AdaptiveReader:
-    """A model that adapts to the text it reads, with settings that are already chosen."""
+    """A model that adapts to the text it reads. Its settings are fixed."""
 
     model: LanguageModel
     dataset: DatasetRecord
@@ -184,7 +184,7 @@ class AdaptiveReader:
 
 
 def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
-    """Return a reader with the settings of the wanted adaptations, tuned on the validation split if requested."""
+    """Return a reader with the settings of the wanted adaptations. Tune them on the validation split if requested."""
     dynamic, cache, mode, gradient_rms = wanted.dynamic, wanted.cache, dataset.mode, None
     valid = StoredSplit(dataset, "valid")
     if dynamic and dynamic.scaled:
@@ -204,7 +204,7 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
         name: Name of the row.
         on_valid: Log-probabilities of the validation tokens by network, cache and n-gram model, (tokens,) each. The
             array of the cache is empty if there is no cache.
-        here: Log-probabilities of the scored split's tokens, in the same form as `on_valid`.
+        here: Log-probabilities of the tokens of the scored split, in the same form as `on_valid`.
     """
     there = [place for place, part in enumerate(here) if len(part)]
     shares = best_shares(-np.stack([on_valid[place] for place in there]))
@@ -263,8 +263,8 @@ def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: Cache
         logger.info("cache: size %d, theta %g, share %.4f: %.4f nats per token", size, theta, share, nats)
         return nats
 
-    # Every pair is tried, because the best theta depends on the size: a larger cache contains more irrelevant words and
-    # needs a larger theta to suppress them.
+    # Every pair is tried, because the best theta depends on the size. A larger cache contains more irrelevant words,
+    # and only a larger theta suppresses them.
     losses = {(size, theta): loss(size, theta) for size in SIZES for theta in THETAS}
     size, theta = min(losses, key=losses.__getitem__)
     warn_of_edge("theta", theta, THETAS)

@@ -2,9 +2,11 @@
 
 After each segment, the weights take one step of gradient descent on the segment's mean loss, and then a step back
 towards the trained weights: w ← w - rate * gradient, then w ← w + decay * (trained - w). If a sentence ends within a
-segment, both steps are shortened in proportion, so that every token has the same influence. The paper's better variant
-gives each weight its own rate and decay. They depend on r, the RMS of the weight's gradient on the training text
-relative to the average weight. The gradient step is about r times shorter, and the step back is r times as long.
+segment, both steps are shortened in proportion, so that every token has the same influence.
+
+The better variant of the paper gives each weight its own rate and decay. They depend on r, which is the RMS of the
+weight's gradient on the training text, divided by the mean RMS of all weights. The rate is divided by r + SMOOTHING,
+and the decay is multiplied by r.
 """
 
 import copy
@@ -20,15 +22,19 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 
 STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which the RMS of the gradients is measured.
-# Added to r before a rate is divided by it, so that no weight's rate exceeds ten times the configured one.
+# This is added to r before a rate is divided by it, so that no weight's rate exceeds ten times the configured one.
 SMOOTHING = 0.1
 
-# One tensor per weight of trainable(model), with the values r (see above). The mean of r over all weights is 1.
+# One tensor per weight of trainable(model), with the values r of the module's docstring. Their mean over all weights is
+# 1.
 GradientRms = list[Tensor]
 
 
 class DynamicModel:
-    """A copy of a model that keeps learning. If gradient_rms is None, all weights have the same rate and decay."""
+    """A copy of a model that learns while it scores.
+
+    If gradient_rms is None, all weights have the same rate and decay.
+    """
 
     def __init__(self, model: LanguageModel, config: DynamicConfig, gradient_rms: GradientRms | None) -> None:
         self.network = copy.deepcopy(model)

@@ -36,8 +36,8 @@ def score_in_order(
 ) -> SequentialScores:
     """Score a split on the CPU, strictly in order: no score depends on a later token. The model is not changed.
 
-    The scores of network and cache are returned separately, so that the caller can try several mixture weights without
-    scoring again. `gradient_rms` gives each weight its own rate and decay in dynamic evaluation.
+    The scores of network and cache are returned separately, so that the caller can try several mixture weights on them.
+    `gradient_rms` gives each weight its own rate and decay in dynamic evaluation.
     """
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
     memory = NeuralCache(cache.size, cache.theta) if cache else None
@@ -62,7 +62,7 @@ def read_in_order(
     maximum_tokens: int | None = None,
     learner: DynamicModel | None = None,
 ) -> Iterator[ScoredSegment]:
-    """Score segment by segment. If there is a learner, it scores each segment and then learns from it."""
+    """Score a text segment by segment. If `learner` is given, it scores each segment and then learns from it."""
     network = learner.network if learner else model
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
@@ -92,7 +92,7 @@ def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
     """Yield every predicted token once, in the order of the text, as batches of one row and at most `length` tokens.
 
     In `sentence` mode, each sentence begins with a state of zeros, as in training, and its last segment may be shorter.
-    A stream is cut as one continuous text, regardless of its stored blocks.
+    A stream is divided as one continuous text, regardless of its stored blocks.
     """
     if mode == "stream":
         yield from stream_batches(source, length, cut_stream(source.predicted_count, 1, length))
@@ -106,10 +106,10 @@ def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
 
 
 class NeuralCache:
-    """The continuous neural cache (Grave, Joulin and Usunier 2017), which predicts what followed similar hidden states.
+    """The continuous neural cache (Grave, Joulin and Usunier 2017), which predicts words that followed similar states.
 
     It stores the last `size` hidden states h_i, each with the word that came next. After the state h it predicts p(w) ∝
-    sum of exp(theta h · h_i) over the i followed by w.
+    Σ exp(theta h · h_i) over all i with the next word w.
     """
 
     def __init__(self, size: int, theta: float) -> None:
@@ -122,8 +122,8 @@ class NeuralCache:
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
         """Return the cache's log-probabilities of a segment's words, (t,), and add the segment to the cache.
 
-        A word that is not in the cache has -inf. Each state sees only earlier states, those in the cache and those
-        before it in the segment.
+        The log-probability of a word that is not in the cache is -inf. Each state is compared only with earlier states:
+        those in the cache and those before it in the segment.
 
         Args:
             states: Hidden states of the segment, (t, H).
@@ -135,7 +135,7 @@ class NeuralCache:
         self.words = torch.cat([self.words, words])
         place = torch.arange(len(self.words))
         now = torch.arange(known, known + len(words))[:, None]
-        # True where the state of a row may see the earlier state of a column, (t, n + t).
+        # True where the state of a row is compared with the state of a column, (t, n + t).
         visible = (place < now) & (place >= now - self.size)
         weights = (self.theta * states @ self.states.t()).masked_fill(~visible, float("-inf"))
         matching = weights.masked_fill(self.words != words[:, None], float("-inf"))

@@ -2,6 +2,6 @@
 
 run_plan chooses the sizes and draws the tuning trials. training_costs measures speed and memory of all models under the
 same conditions. The models are trained by ordinary training runs. model_result measures each run, document_bootstrap
-compares two models, and model_comparison puts everything together. registered_models compares registered models on a
-text instead, without training.
+compares two models, and model_comparison writes all results. registered_models compares registered models on a text
+without training.
 """

@@ -80,7 +80,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
 
 
 def pairs_sentence(comparison: ModelComparison) -> str:
-    """Return a sentence that says which neighbours in the ranking differ significantly."""
+    """Return a sentence about the neighbours in the ranking that differ significantly."""
     names = [result.model for result in comparison.models]
     by_pair = {(pair.first, pair.second): pair for pair in comparison.pairs}
     neighbours = [by_pair[pair] for pair in zip(names, names[1:], strict=False)]
@@ -93,9 +93,9 @@ def pairs_sentence(comparison: ModelComparison) -> str:
 
 
 def seeds_sentence(comparison: ModelComparison) -> str:
-    """Return a sentence that names neighbours in the ranking that differ by less than the variation between seeds.
+    """Return a sentence about the neighbours in the ranking that differ by less than the variation between seeds.
 
-    It is empty if fewer than two models are trained.
+    The sentence is empty if fewer than two models are trained.
     """
     trained = [result for result in comparison.models if result.costs]
     if len(trained) < 2:

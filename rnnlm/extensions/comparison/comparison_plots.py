@@ -59,7 +59,7 @@ def colour_of(model: str) -> str:
 
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:
     """Draw each model's test perplexity: one point per seed, and the mean with its confidence interval."""
-    # The order is reversed, because matplotlib draws the first bar at the bottom and the best model belongs at the top.
+    # matplotlib draws the first bar at the bottom, so the best model comes last.
     results = comparison.models[::-1]
     for place, result in enumerate(results):
         colour = colour_of(result.model)
@@ -74,7 +74,7 @@ def draw_scores(axes: Any, comparison: ModelComparison) -> None:
 
 
 def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
-    """Draw test perplexity against the number of parameters. Hollow points leave out the embedding's parameters."""
+    """Draw test perplexity against the number of parameters. Hollow points do not count the embedding's parameters."""
     for result in comparison.models:
         colour = colour_of(result.model)
         axes.plot(result.parameters, result.test_perplexity, "o", color=colour)

@@ -79,10 +79,10 @@ def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed:
 def pair_difference(
     first: str, second: str, excess_nats: np.ndarray, byte_counts: np.ndarray, seed: int
 ) -> PairDifference:
-    """Return the difference between two models and the confidence interval of the difference.
+    """Return the difference between two models and its confidence interval.
 
-    `excess_nats` is the first model's loss minus the second's for each document, (documents,). With a single document
-    no variation can be estimated, so the interval is the whole real line.
+    `excess_nats` is the loss of the first model minus the loss of the second one for each document, (documents,). For a
+    single document the interval is the whole real line, because no variation can be estimated.
     """
     difference = float(excess_nats.sum() / byte_counts.sum())
     if len(excess_nats) > 1:

@@ -41,7 +41,7 @@ STATE_BYTES = 4  # Bytes per number of a recurrent state, which is stored as flo
 
 
 class TrainedModel(Record):
-    """The training runs of one kind of model, one per seed, with the settings chosen by its tuning trials."""
+    """The training runs of one kind of model, one per seed, with the settings that its tuning trials selected."""
 
     config: PipelineConfig  # The configuration of the run with the first seed.
     trials: tuple[Trial, ...]
@@ -62,7 +62,7 @@ class ModelComparison(StageRecord):
     pairs: tuple[PairDifference, ...]
     # The validation perplexity whose training time is reported. None if only the n-gram model is compared.
     target_perplexity: float | None
-    # Warnings that text was copied between splits, which makes the scores misleading.
+    # Warnings that the scores are misleading because text was copied between splits.
     score_warnings: tuple[str, ...] = ()
 
     @property
@@ -202,7 +202,7 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of a 5-gram model that is counted on at most the last COUNTED_TOKENS training tokens.
+    """Return the result of a 5-gram model of the last COUNTED_TOKENS training tokens.
 
     The result does not depend on a seed. The state of the 5-gram model consists of the last four tokens.
     """

@@ -13,7 +13,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-# The first position in the sentence of each bucket. A bucket ends before the next number.
+# The first position in the sentence of each bucket. A bucket ends before the first position of the next one.
 POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
@@ -53,10 +53,10 @@ class RunResult(Record):
 
 
 class ModelResult(Record):
-    """The results of one model of a comparison. A figure that the model does not have is None."""
+    """The results of one model of a comparison. A field is None if it does not apply to the model."""
 
     model: str  # The name of the model, one of comparison_config.ALL_MODELS.
-    settings: TunedSettings | None = None  # The settings chosen by the tuning trials.
+    settings: TunedSettings | None = None  # The settings that the tuning trials selected.
     trials: tuple[Trial, ...] = ()
     hidden_size: int | None = None
     parameters: int  # The number of parameters, or of stored n-grams for a count-based model.
@@ -67,7 +67,7 @@ class ModelResult(Record):
     runs: tuple[RunResult, ...]
     # The mean loss over all runs in nats per token, for each bucket of POSITIONS.
     loss_by_position: tuple[float | None, ...]
-    # Gradient norms in the first run by distance in time steps back from the loss, relative to the norm at distance 0.
+    # Gradient norms in the first run by time steps back from the loss, relative to the norm at distance 0.
     input_gradients: tuple[float, ...] = ()
 
     @property
@@ -94,7 +94,10 @@ class ModelResult(Record):
         return self.runs[0].curve[-1][1]
 
     def seconds_to(self, perplexity: float) -> float | None:
-        """Return the seconds of training until the first run reaches a perplexity, computed from the measured speed."""
+        """Return the seconds of training until the first run reaches a perplexity, computed from the measured speed.
+
+        Return None if the run does not reach it.
+        """
         if self.costs is None:
             return None
         tokens = tokens_to(self.runs[0].curve, perplexity)

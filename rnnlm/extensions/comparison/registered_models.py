@@ -26,7 +26,7 @@ class RegisteredComparison(Record):
     documents: int
     scores: dict[str, SplitScore]  # The score of each model, in order from the best to the worst.
     pairs: tuple[PairDifference, ...]
-    # Warnings that text was copied between splits, which makes the scores misleading.
+    # Warnings that the scores are misleading because text was copied between splits.
     score_warnings: tuple[str, ...] = ()
 
 

@@ -16,7 +16,7 @@ from rnnlm.storage.records import DatasetRecord, Record
 
 # The largest allowed difference of a model's number of parameters from the budget, as a fraction of the budget.
 PARAMETER_TOLERANCE = 0.02
-# Random trials draw the learning rate from the configured rate divided by this factor to the rate times this factor.
+# Random trials draw the learning rate from the range [rate / RATE_FACTOR, rate * RATE_FACTOR].
 RATE_FACTOR = 4.0
 CURVE_POINTS = 10  # The minimum number of validations in each run, which are the points of its learning curve.
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -51,9 +51,9 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
 def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int, budget: int) -> ModelConfig:
     """Return the configuration of another kind, with the hidden_size closest to the budget of parameters.
 
-    Settings that only an Elman network has are left out for other kinds. In a Transformer and an xLSTM, the number of
-    heads must divide the number of units, so if no size fits, the number of heads is reduced. Raise ConfigError if no
-    size comes within PARAMETER_TOLERANCE of the budget.
+    Settings that only an Elman network has are left out for other kinds. The number of heads of a Transformer or an
+    xLSTM must divide the number of units. If no size fits, the number of heads is reduced. Raise ConfigError if no size
+    comes within PARAMETER_TOLERANCE of the budget.
     """
     heads, units_per_head = config.heads, kind_of(kind).units_per_head
     if config.input == "one-hot" and units_per_head:
@@ -79,13 +79,13 @@ def changed(pipeline: PipelineConfig, settings: dict[str, Any]) -> PipelineConfi
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:
-    """Return the configuration with about `tokens` trained tokens, and with as many epochs as they need."""
+    """Return the configuration with about `tokens` trained tokens and the number of epochs that they need."""
     epochs = -(-tokens // max(1, dataset.predicted_tokens["train"]))
     return changed(pipeline, {"training.maximum_tokens": tokens, "training.epochs": epochs})
 
 
 def with_curve(pipeline: PipelineConfig) -> PipelineConfig:
-    """Return the configuration with at least CURVE_POINTS validations, enough to draw a learning curve."""
+    """Return the configuration with at least CURVE_POINTS validations."""
     evaluations = max(CURVE_POINTS, pipeline.training.validation.evaluations)
     return changed(pipeline, {"training.validation.evaluations": evaluations})
 
@@ -101,7 +101,7 @@ def with_settings(pipeline: PipelineConfig, tuned: TunedSettings, seed: int) -> 
 
 
 def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_second: float) -> int:
-    """Return the number of tokens to train a model on."""
+    """Return the number of tokens on which a model is trained."""
     if config.budget is not None and config.match == "tokens":
         return config.budget
     if config.budget is not None and config.match == "seconds":

@@ -1,6 +1,6 @@
 """Measure the speed and memory of training and generating with a model, and compute its FLOPs.
 
-The models are measured one at a time, each in a process of its own, in several rounds. Other load on the machine
+The models are measured one at a time, each in a separate process, in several rounds. Other load on the machine
 therefore affects all models alike, and the peak memory belongs to one model. The fastest round is reported.
 """
 
@@ -31,8 +31,8 @@ from rnnlm.training.training_speed import training_speed
 ROUNDS = 2
 GENERATED_TOKENS = 200
 LINUX_STATUS = Path("/proc/self/status")
-# The factor from the products of a forward pass to those of a training step. The backward pass computes two matrix
-# products for each one of the forward pass.
+# The factor from the matrix products of a forward pass to those of a training step. The backward pass computes two
+# products for each product of the forward pass.
 BACKWARD_AND_FORWARD = 3
 
 
@@ -41,7 +41,7 @@ class TrainingCosts(Record):
 
     tokens_per_second: float  # The training speed in trained tokens per second.
     peak_mebibytes: float  # The peak resident memory of the process, including the interpreter and torch.
-    milliseconds_per_token: float  # The time in which one token is generated when only one text is generated at a time.
+    milliseconds_per_token: float  # The time per generated token if one text is generated at a time.
 
 
 def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
@@ -97,7 +97,7 @@ def peak_mebibytes() -> float:
 
 def seconds_per_token(model: LanguageModel) -> float:
     weights = InferenceWeights(model)
-    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first, shorter text is a warm-up.
+    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first text is shorter, and only warms up.
     for length in lengths:
         sampling = Sampling(maximum_tokens=length, minimum_tokens=length)
         start = time.perf_counter()
@@ -109,10 +109,9 @@ def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes:
     """Return the floating-point operations of training on one token: 3 · (2 · weights in products + state products).
 
     The weights in products are all matrices of the layers and the readout, and the rows of the output layer that the
-    loss computes. State products are what a layer computes with its state instead of with weights: 4 · window · H for
-    the attention of a Transformer, and 6 · H · d for the memory of an mLSTM, which has d · d numbers per head.
-    Element-wise functions are left out. `classes` is the number of classes of the sampled loss, or None if the loss
-    covers the whole vocabulary.
+    loss computes. State products do not involve weights: 4 · window · H for the attention of a Transformer, and 6 · H ·
+    d for the memory of an mLSTM, which has d · d numbers per head. Element-wise functions are left out. `classes` is
+    the number of classes of the sampled loss, or None if the loss covers the whole vocabulary.
     """
     with torch.device("meta"):
         model = LanguageModel(architecture(config, vocabulary_size))

@@ -4,7 +4,7 @@ The other model is the teacher. Distillation usually minimizes the cross-entropy
 teacher's probability. Here, DRAWS_PER_TOKEN targets of equal weight are drawn from these probabilities for each token,
 in addition to the token of the text. The expected gradient is the same with both methods. Keeping only the most
 probable words would bias the gradient (Anshumann and others 2025). The teacher reads the training text once, before
-training, so a large teacher does not slow down training.
+training. Hence a large teacher does not slow down training.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
-    # The kind is None for an ensemble, whose configuration has none.
+    # The configuration of an ensemble has no kind.
     kind = read_json(folder / "model" / "config.json").get("kind")
     if kind is not None and not kind_of(kind).is_trained:
         raise ModelError(
@@ -96,8 +96,8 @@ def draw_targets(
 ) -> None:
     """Write `draws` targets for each predicted token, drawn from the teacher's probabilities.
 
-    Only the teacher's network is used, without its n-gram model. The n-gram model was counted on this very text and
-    would predict it too well.
+    Only the teacher's network is used. Its n-gram model was counted on the same text and would predict this text too
+    well.
     """
     device = teacher.embedding.weight.device
     generator = torch.Generator(device).manual_seed(seed)
@@ -116,10 +116,10 @@ def draw_targets(
 
 
 def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """Draw from each row's distribution. The number of draws of a class is within one of `draws` times its probability.
+    """Draw classes from each row's distribution. A class is drawn floor(draws · p) or ceil(draws · p) times.
 
-    The result has the shape (n, draws), int64. The probabilities of a row, (n, V), are laid end to end. The classes are
-    taken at equally spaced points, with a random first point.
+    The result has the shape (n, draws), int64. The intervals of a row's probabilities, (n, V), are joined to one line.
+    The classes at equally spaced points of this line are drawn, beginning at a random point.
     """
     ends_of_classes = probabilities.cumsum(dim=1)
     offset = torch.rand((len(probabilities), 1), generator=generator, device=probabilities.device)
@@ -130,7 +130,7 @@ def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Genera
 def in_stored_order(source: RowSource, mode: Mode) -> Iterator[Batch]:
     """Yield every predicted token once, in stored order.
 
-    A stream is read as a single row whose state is carried from start to end.
+    A stream is read as a single row, and its state is carried from start to end.
     """
     if mode == "stream":
         yield from evaluation_batches(source, mode, 1)

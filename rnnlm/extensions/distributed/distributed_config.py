@@ -17,7 +17,7 @@ class DistributedConfig(Section):
 
     changeable = ("processes", "launcher", "nodes", "rendezvous", "restarts")
 
-    # The number of processes changes how sums are rounded, and therefore the result.
+    # The number of processes changes the rounding of sums, and therefore the result.
     processes: Size = setting(1, "Number of training processes on all nodes. Each has batch_size / processes rows.")
     processes_at_start: Size | None = setting(
         None,
@@ -44,11 +44,11 @@ class DistributedConfig(Section):
     )
 
     def resolved(self) -> Self:
-        """Return the section with the number of processes at the run's start. The run's key depends on that number."""
+        """Return the section with the number of processes at the run's start, on which the run's key depends."""
         return self.model_copy(update={"processes": self.processes_at_start or self.processes})
 
     def check_with(self, whole: "PipelineConfig") -> None:
-        """Raise ValueError if there are too many processes for the rows of a batch.
+        """Raise ValueError if a batch has too few rows for the processes.
 
         The number of rows need not be divisible by the number of processes, so a run can continue with another number
         of processes. Some ranks may have one row more than others.
@@ -66,7 +66,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes, with processes_at_start or None if the new number of processes equals it."""
+        """Return the changes with processes_at_start, which is None if the new number of processes equals it."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

@@ -11,20 +11,19 @@ from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
-# How long to wait for the first node to listen, which may have to prepare the data first.
+# The maximum wait until the first node listens, because it may have to prepare the data first.
 JOIN_TIMEOUT_SECONDS = 3_600.0
 RETRY_SECONDS = 1.0
 
 
 def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECONDS) -> str:
-    """Train together with the node at host:port until the run is done, and return the run's id.
+    """Train together with the node at host:port until the run is finished, and return the run's id.
 
     Raise TrainingError if no process listens at that address.
     """
     if not rendezvous.rpartition(":")[2].isdigit():
         raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.distributed.rendezvous")
-    # The first node writes its job file before it listens. Once it listens, the newest job with this address is
-    # therefore the right one.
+    # The first node writes its job file before it listens. Hence the newest job with this address is the right one.
     if not poll_until(lambda: is_listening(rendezvous), timeout_seconds, RETRY_SECONDS):
         raise TrainingError(
             f"{rendezvous}: no process listens there after {timeout_seconds:.0f} s; start the first node with\n"

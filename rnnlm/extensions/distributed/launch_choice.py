@@ -1,4 +1,4 @@
-"""Choose if a run is trained in other processes or in the current one."""
+"""Choose whether a run is trained in other processes or in the current one."""
 
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig
@@ -17,8 +17,8 @@ from rnnlm.training.training_run import TrainElsewhere
 def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
     """Return the function that trains the run in other processes, or None to train in this process.
 
-    Other processes are used if training.distributed requests several processes or Ray. Raise ExtraError or DeviceError
-    before anything is written.
+    Other processes are used if training.distributed requests several processes or Ray. Errors (ExtraError, DeviceError)
+    are raised before anything is written.
     """
     distributed = DistributedConfig.of(training)
     # The device is not checked here, because the cluster may have devices that this machine lacks.

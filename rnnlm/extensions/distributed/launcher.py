@@ -1,10 +1,10 @@
-"""Train a run in several processes: start torchrun or ray_launcher.py as a subprocess, and watch it.
+"""Train a run in several processes: start torchrun or ray_launcher.py as a subprocess, and monitor it.
 
     this process ── torchrun ──┬── worker 0    reads the job, trains, writes the run's folder
                                └── worker 1 …  reads the job, trains
 
-The workers' log records appear in this process's log, and their RnnlmErrors are raised again here. When this process
-ends for whatever reason, the workers reach the end of their standard input and end as well.
+The workers' log records appear in this process's log, and their RnnlmErrors are raised again here. If this process ends
+for any reason, the standard input of the workers ends, and they end as well.
 """
 
 import json
@@ -36,16 +36,16 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
-# launcher.py and worker.py avoid importing torch. The import takes seconds, in every process that a restart begins.
+# launcher.py and worker.py do not import torch, because the import would delay every restart of a process by seconds.
 
-# An environment variable. If it is set, a process exits at the end of its standard input, because its launcher has
-# ended.
+# The name of an environment variable. If it is set, a worker exits at the end of its standard input, because its
+# launcher has ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
 LOG_MARK = "@rnnlm "  # The prefix of a worker's log records, which are printed as JSON.
 JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
-# How long workers have to write a checkpoint and end. Prefect kills a process 30 s after its first signal.
+# The time in which workers must write a checkpoint and end. Prefect kills a process 30 s after its first signal.
 STOP_TIMEOUT_SECONDS = 25.0
 # Ray puts the worker's name and process id before each line of its output.
 RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")
@@ -55,7 +55,7 @@ FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 @dataclass(frozen=True)
 class Launch:
-    """The processes to run on this node, and how torchrun starts them."""
+    """The processes to run on this node, and the arguments with which torchrun starts them."""
 
     program: tuple[str, ...]  # The arguments of Python in each worker: `-m MODULE ARGUMENT`, or a file.
     folder: Path  # The folder where workers write their errors.
@@ -64,7 +64,7 @@ class Launch:
     nodes: int = 1
     rendezvous: str | None = None  # The address host:port of the first node, or None if there is only one node.
     first: bool = True  # True if this is the first node.
-    name: str = "rnnlm"  # A name that all nodes of this launch share, and no other launch has.
+    name: str = "rnnlm"  # A name that all nodes of this launch share. No other launch has the same name.
 
     def command(self, stores: Path) -> list[str]:
         """Return the command that starts the processes.
@@ -113,7 +113,7 @@ class RayLaunch(Launch):
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        # Let Ray print all lines of the workers, each after a prefix without colour.
+        # Ray prints all lines of the workers, each after a prefix without colour.
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
@@ -139,9 +139,9 @@ def launch_of(job: Job, first: bool = True) -> Launch:
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
-    """Train in other processes, and call the tracker regularly to log what they write.
+    """Train in other processes, and call `tracker` regularly to log the metrics that they write.
 
-    After a signal, the processes write a checkpoint and are stopped. The exceptions of run_processes are passed on.
+    After a signal, the processes write a checkpoint and are stopped. The exceptions of run_processes() are passed on.
     """
     folder = job.folder / PROCESSES
     folder.mkdir(exist_ok=True)
@@ -175,7 +175,7 @@ class Output:
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
-            # A log record may follow other text on the same line, because some libraries do not end their last line.
+            # Some libraries do not end their last line, so a log record may follow other text on the same line.
             before, mark, record = RAY_PREFIX.sub("", line.rstrip()).partition(LOG_MARK)
             if mark:
                 log_worker_record(record)
@@ -200,9 +200,9 @@ def log_worker_record(text: str) -> None:
 def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
     """Run the processes until all have succeeded. Call `poll` about twice a second.
 
-    If `poll` raises, the processes are stopped. If a process dies, all are restarted, at most launch.restarts times.
-    Raise TrainingError if one dies after the last restart. An RnnlmError of a worker is raised at once, without a
-    restart.
+    If `poll` raises, the processes are stopped. If a process dies, all processes are restarted, at most launch.restarts
+    times. Raise TrainingError if a process dies after the last restart. Raise the RnnlmError of a worker at once,
+    without a restart.
     """
     launch.folder.mkdir(parents=True, exist_ok=True)
     for old in launch.folder.glob(ERROR_FILES):
@@ -212,7 +212,8 @@ def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
 
 
 def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
-    # The launcher has its own session, so Ctrl-C reaches only this process, which then stops the others in order.
+    # The launcher has its own session, so Ctrl-C reaches only this process, which then stops the launcher and its
+    # workers.
     process = subprocess.Popen(
         launch.command(stores),
         env=launch.environment(stores),
@@ -253,7 +254,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # Closing standard input ends a worker that has outlived its launcher.
+    process.stdin.close()  # If a worker has outlived its launcher, closing standard input ends the worker.
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
@@ -266,7 +267,7 @@ def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
 def raise_worker_error(folder: Path) -> None:
     """Raise the first RnnlmError of a worker, if there is one.
 
-    Restarts would not help, because only the user can fix it.
+    Such an error would occur again after a restart, because only the user can resolve it.
     """
     for error in read_worker_errors(folder):
         if error["is_rnnlm_error"]:
@@ -293,10 +294,10 @@ def describe_failure(launch: Launch, output: Output, code: int) -> str:
 
 
 def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
-    """Return a message of at most three lines that says which process failed and why.
+    """Return a message of at most three lines that reports which process failed and why.
 
-    `killed` describes the process that was killed, if there is one. The errors of other processes are then mere
-    consequences.
+    `killed` describes the process that was killed, if there is one. In this case, the errors of other processes are not
+    reported, because the killed process has caused them.
     """
     tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
     advice = f"{tried}run again: training resumes from the last checkpoint"

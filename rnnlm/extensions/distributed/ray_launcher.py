@@ -5,7 +5,7 @@ python -m rnnlm.extensions.distributed.ray_launcher RUN/processes/job.json
     this process ── Ray Train's controller ──┬── worker 0    reads the job, trains, writes the run's folder
                                              └── worker 1 …  reads the job, trains
 
-This module runs in a process of its own, because Ray changes the signal handlers and logging of its process.
+This module runs in a separate process, because Ray changes the signal handlers and logging of its process.
 """
 
 import logging
@@ -54,7 +54,7 @@ def main(path: Path) -> None:
 
 
 def run_workers(path: Path, lease: Lease) -> None:
-    """Run the workers until all have ended. Raise TrainingError if workers fail more often than the restarts allow."""
+    """Run the workers until all have ended. Raise TrainingError if they fail more often than they may be restarted."""
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -106,11 +106,10 @@ def connect() -> dict[str, float]:
 
 
 def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
-    """Return True if each worker is to have a GPU.
+    """Return True if each worker gets a GPU.
 
-    With device `auto`, the cluster must have enough GPUs for all workers.
-
-    Log a warning if training must wait until the cluster has enough resources.
+    With device `auto`, this requires enough GPUs in the cluster for all workers. Log a warning if training must wait
+    until the cluster has enough resources.
     """
     use_gpu = device == "cuda" or (device == "auto" and cluster.get("GPU", 0) >= processes)
     resource = "GPU" if use_gpu else "CPU"
@@ -122,7 +121,7 @@ def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
 def stop(lease: Lease) -> None:
     """Let the workers write a checkpoint and end.
 
-    If a worker has failed, kill all workers, because the others would wait for it.
+    If a worker has failed, kill all workers, because the others would wait for the failed one.
     """
     if any(error["is_rnnlm_error"] for error in read_worker_errors(lease.path.parent)):
         os._exit(1)  # Ray ends the workers when the launcher's process ends.
@@ -130,7 +129,7 @@ def stop(lease: Lease) -> None:
 
 
 def stop_with_standard_input(lease: Lease) -> None:
-    """Stop the workers at the end of standard input, which shows that the process that started this one has ended."""
+    """Stop the workers at the end of standard input, which means that the parent process has ended."""
     while os.read(0, 1024):
         pass
     stop(lease)
@@ -139,7 +138,7 @@ def stop_with_standard_input(lease: Lease) -> None:
 
 
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
-    """Return the worker's error that ended training, or an error that says why a worker was lost or not started."""
+    """Return the worker's error that ended training, or an error that reports why a worker was lost or not started."""
     distributed = DistributedConfig.of(job.training)
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():

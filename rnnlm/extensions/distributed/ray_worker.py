@@ -19,8 +19,8 @@ from rnnlm.training.checkpointing.interruption import InterruptedTraining, Inter
 class Lease:
     """The right to train a run: a file with the token of the launch that holds the right.
 
-    A new launch overwrites the token. Workers whose token is no longer in the file stop. They cannot be stopped by a
-    signal, because they run on other machines, in a thread that receives none.
+    A new launch overwrites the token, and workers with another token stop. They cannot be stopped by a signal, because
+    they run on other machines, in a thread that receives no signals.
     """
 
     path: Path
@@ -30,8 +30,8 @@ class Lease:
         self.path.write_text(self.token)
 
     def is_held(self) -> bool:
-        # The file is overwritten rather than deleted. A network file system may take a minute to notice that a file was
-        # deleted, but it fetches the content each time the file is opened.
+        # The file is overwritten and not deleted. A network file system reads the content whenever the file is opened,
+        # but may notice a deletion only after a minute.
         try:
             return self.path.read_text() == self.token
         except FileNotFoundError:
@@ -43,9 +43,9 @@ class Lease:
 
 
 def train_worker(settings: dict[str, str]) -> None:
-    """Train the job until it is done or the launch no longer holds the lease.
+    """Train the job until it is finished or the launch no longer holds the lease.
 
-    `settings` has the path of the job file and the token of the launch.
+    `settings` contains the path of the job file and the token of the launch.
     """
     path = Path(settings["path"])
     rank = int(os.environ["RANK"])

@@ -43,7 +43,7 @@ def main(path: Path) -> None:
 
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job in the file `path` as one rank of the process group."""
-    # Imported here, because torch takes seconds to import and worker_process must start without it.
+    # torch is imported here, because its import takes seconds and worker_process() must start before.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
     from rnnlm.training.samples import listener_of_job
@@ -60,8 +60,8 @@ def train_rank(path: Path, interruption: Interruption) -> None:
                 f"{process_group.size} processes were started, expected {expected}\n"
                 "(training.distributed.processes); start as many on each node: docs/how-to/distributed.md"
             )
-        # The lock is needed because processes whose launcher was killed may still be writing a checkpoint when new ones
-        # start.
+        # If a launcher was killed, its processes may still be writing a checkpoint when new ones start, so a lock is
+        # needed.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
             result = train(job, device, listener_of_job(job), interruption, process_group)
             if process_group.is_main:
@@ -70,7 +70,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
 
 @contextlib.contextmanager
 def worker_process(folder: Path) -> Iterator[None]:
-    """Log at level INFO on rank 0 and WARNING on other ranks, and write an exception to `folder`."""
+    """Log at level INFO on rank 0 and WARNING on other ranks. If an exception is raised, write it to `folder`."""
     rank = int(os.environ.get("RANK", "0"))
     if os.environ.get(WATCH_STDIN):
         log_as_json(logging.INFO if rank == 0 else logging.WARNING)
@@ -81,7 +81,7 @@ def worker_process(folder: Path) -> Iterator[None]:
         write_error(folder, rank, error)
         if os.environ.get(WATCH_STDIN):
             wait_for_launcher(folder)
-        # Exit at once, without cleaning up: a process group may wait forever for a dead rank.
+        # The process exits without cleaning up, because a process group may wait forever for a dead rank.
         sys.stderr.flush()
         os._exit(1)
 
@@ -106,7 +106,7 @@ def wait_for_launcher(folder: Path) -> None:
 
     If this process exited before the launcher's signal, torchrun would restart all ranks in vain.
     """
-    # A consequence of the first error may reach this process before the first error is written.
+    # An error that follows from the first one may be raised here before the first one is written.
     time.sleep(2 * WATCH_INTERVAL_SECONDS)
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
         time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM ends this process during the sleep.
@@ -128,7 +128,7 @@ def log_as_json(level: int) -> None:
 
 
 def exit_with_standard_input(torchrun: int) -> None:
-    """Exit at the end of standard input, which means that the launcher has ended, and make torchrun stop all ranks."""
+    """Exit at the end of standard input, which means that the launcher has ended. Make torchrun stop all ranks."""
     while os.read(0, 1024):
         pass
     if os.getppid() == torchrun:

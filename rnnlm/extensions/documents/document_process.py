@@ -1,6 +1,7 @@
 """Read documents one after the other in a separate process, which is killed if a document takes too long.
 
-A parser may take hours for a page of a megabyte, inside a native library that cannot be interrupted in any other way.
+A parser may take hours for a page of a megabyte, inside a native library that can only be interrupted by ending its
+process.
 """
 
 import atexit
@@ -18,20 +19,21 @@ from rnnlm.runtime.subprocess_environment import python_path
 
 
 class DocumentProcess:
-    """A process that runs a module which calls `answer_requests`. It is started for the first document."""
+    """A process for a module that calls answer_requests(). It is started for the first document."""
 
     def __init__(self, module: str) -> None:
         self.module = module
         self.process: subprocess.Popen[bytes] | None = None
-        # The id of the process that started the child. A forked process must not use the same child, because it would
-        # read replies that are meant for its parent.
+        # The id of the process that started the child. A forked process must start its own child, because it would
+        # receive replies to requests of its parent.
         self.owner = 0
         self.lock = threading.Lock()
 
     def prose(self, kind: str, data: bytes, text: str, seconds: float) -> str:
         """Return the prose of a document. Raise DocumentError if there is none or if reading takes too long.
 
-        `seconds` is the limit of computing time for the document. An interruption ends the reading at once.
+        `seconds` is the limit of computing time for the document. An interruption of this process ends the reading at
+        once.
         """
         with self.lock:
             process = self.running()
@@ -63,7 +65,8 @@ class DocumentProcess:
                 env=os.environ | {"PYTHONPATH": python_path()},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # In a session of its own, the process receives no Ctrl-C from the terminal. The command stops it.
+                # Ctrl-C in the terminal does not reach the process, because it has a separate session. The command
+                # stops it.
                 start_new_session=True,
             )
             atexit.unregister(self.stop)
@@ -92,8 +95,8 @@ def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
             reply = "", str(error)
         signal.setitimer(signal.ITIMER_PROF, 0)
         try:
-            # The reply is JSON rather than a pickle. A malicious document might control this process, and loading a
-            # pickle can run arbitrary code.
+            # The reply is JSON, because loading a pickle can run arbitrary code and a malicious document might control
+            # this process.
             replies.write(json.dumps(reply).encode() + b"\n")
             replies.flush()
         except BrokenPipeError:  # The requesting process was killed.

@@ -26,11 +26,11 @@ from rnnlm.runtime.extras import missing_packages
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
 MAXIMUM_UNPACKED_BYTES = 64 << 20  # The largest size of the unpacked XML in a docx or epub.
 MAXIMUM_PAGES = 20_000  # A PDF with more pages is refused.
-# The limit for reading a document. It counts computing time rather than wall-clock time, so that a busy machine leaves
-# out the same documents.
+# The limit for reading a document in seconds of computing time, so that the load of the machine does not matter.
 SECONDS = 10.0
-LEAST_SECONDS = {"pdf": 60.0}  # The limit is higher for PDF, because even a small one may have a thousand pages.
-SECONDS_PER_MEGABYTE = 10.0  # Added to SECONDS. The slowest parser, docutils, needs half of this time for usual text.
+LEAST_SECONDS = {"pdf": 60.0}  # The limit is higher for PDF, because even a small file may have a thousand pages.
+# These seconds are added to SECONDS. The slowest parser, docutils, needs half of this time for usual text.
+SECONDS_PER_MEGABYTE = 10.0
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # Matches a role such as :func:`name <target>`.
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")
@@ -42,15 +42,14 @@ DROPPED_ELEMENTS = frozenset((
     "audio", "button", "canvas", "head", "iframe", "math", "nav", "noscript", "object", "pre", "script", "select",
     "style", "svg", "template", "textarea", "video",
 ))
-INLINE_ELEMENTS = frozenset((  # Inline elements do not end a line. All other elements do.
+INLINE_ELEMENTS = frozenset((  # The elements that do not end a line. All other elements end one.
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
     "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "td", "th",
     "time", "tt", "u", "var", "wbr",
 ))
 # fmt: on
 TABLE_CELLS = frozenset(("td", "th"))
-# Word stores a text box twice, the second time for older programs, and a moved paragraph at both its old and its new
-# place.
+# Word stores a text box a second time for older programs, and a moved paragraph at its old and its new place.
 REPEATED_IN_DOCX = ("{*}Fallback", "{*}moveFrom")
 TEXT_IN_DOCX = ("{*}t", "{*}tab", "{*}br", "{*}noBreakHyphen")
 END_OF_WORD = re.compile(r"[^\W\d_]-$")  # Matches a word that is hyphenated at the end of a line.
@@ -68,7 +67,7 @@ def document_prose(kind: str, data: bytes, text: str) -> str:
 
 
 def parsed_prose(kind: str, data: bytes, text: str) -> str:
-    """Return the prose of a document as document_prose does, but in this process and without a time limit."""
+    """Return the prose of a document as document_prose() does, but in this process and without a time limit."""
     try:
         prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
@@ -88,7 +87,7 @@ def one_line(text: str) -> str:
 
 
 def joined(blocks: Iterable[str]) -> str:
-    """Put each block on a line of its own, followed by a blank line, so that each becomes a paragraph of the corpus."""
+    """Return the blocks as lines, each followed by a blank line, so that each block is a paragraph of the corpus."""
     return "".join(f"{line}\n\n" for line in map(one_line, blocks) if line)
 
 
@@ -283,7 +282,7 @@ def docx_prose(data: bytes) -> str:
 
 
 def docx_paragraph(paragraph: Any) -> str:
-    """Return the text of a paragraph. Text boxes in it are left out, because they have paragraphs of their own."""
+    """Return the text of a paragraph. Text boxes in it are left out, because they have separate paragraphs."""
     own = (part for part in paragraph.iter(*TEXT_IN_DOCX) if next(part.iterancestors("{*}p")) is paragraph)
     return "".join("-" if part.tag.endswith("}noBreakHyphen") else part.text or " " for part in own)
 

@@ -47,8 +47,8 @@ class Member:
     """A finished run whose network is part of the ensemble."""
 
     run: RunRecord
-    # The configuration without its teacher. The ensemble gets the configuration of its first member, but was not
-    # distilled.
+    # The configuration without its teacher, because the ensemble gets this configuration from its first member but was
+    # not distilled.
     config: PipelineConfig
 
 
@@ -90,10 +90,10 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
 
 @stage("training")
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
-    """Make a complete run in home.runs with the members' networks and, if any member has one, an n-gram model.
+    """Create a complete run in home.runs with the members' networks and, if any member has one, an n-gram model.
 
-    The mixture weights of the networks, and then those of the n-gram model, are fitted on the validation lines that are
-    reserved for choices (choosing_tokens). If the ensemble already exists, it is returned.
+    The mixture weights of the networks, and then those of the n-gram model, are fitted on the validation lines for
+    selection (choosing_tokens). If the ensemble already exists, it is returned.
     """
     config = members[0].config
     order = max(member.config.model.counts for member in members)

@@ -1,10 +1,12 @@
 """Export a model's n-gram counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode can read.
 
 Each n-gram is listed with log₁₀ of its interpolated probability. If an n-gram is also the context of longer n-grams,
-log₁₀ of its interpolation weight gamma is its back-off weight. A program that reads the file therefore computes the
-same probabilities as count_model.py:
+log₁₀ of its interpolation weight gamma is its back-off weight. A program that reads the file computes the same
+probabilities as count_model.py:
 
-    p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
+    p(w | context) = the listed one, else gamma(context) p(w | shorter context)
+
+Here gamma of an unknown context is 1.
 """
 
 import re
@@ -61,15 +63,14 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 def spellings(pieces: Sequence[str]) -> list[str]:
     """Return a spelling without white space for each token of an ARPA file. All spellings differ.
 
-    The ends of a sentence are spelled <s> and </s>. White space is replaced by its character code, and so is the first
-    character of a word whose spelling another token already has.
+    The ends of a sentence are spelled <s> and </s>. White space is replaced by its character code. If another token
+    already has the spelling of a word, the first character of the word is replaced, too.
     """
     words, taken = [], {*SPECIAL.values(), UNKNOWN_IN_CAPITALS}
     for token_id, piece in enumerate(pieces):
         word = SPECIAL.get(token_id)
         if word is None:
-            # NUL is replaced as well, because the readers of ARPA files split at it although it is not white space in
-            # Python.
+            # NUL is also replaced, because the readers of ARPA files treat it as white space.
             word = re.sub(r"[\s\0]", lambda found: code_of(found[0]), piece) or "<empty>"
             while word in taken:
                 word = code_of(word[0]) + word[1:]
@@ -100,7 +101,7 @@ def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> lis
 
 
 def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
-    """Yield all n-grams of each order as rows of token ids, (N, order), in the order of the text.
+    """Yield all n-grams of each order as rows of token ids, (N, order), in ascending order.
 
     They include the contexts and all single tokens.
     """
@@ -132,7 +133,7 @@ def sizes_of(first: np.ndarray) -> np.ndarray:
 
 
 def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Iterable[str]:
-    """Yield one line per n-gram: probability, tab, n-gram and, below the highest order, tab and back-off weight.
+    """Return one line per n-gram: probability, tab, n-gram and, below the highest order, tab and back-off weight.
 
     `ngrams` has the shape (N, order).
     """
@@ -149,7 +150,7 @@ def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Itera
 
 
 def back_off_weights(counts: CountModel, ngrams: np.ndarray) -> np.ndarray:
-    """Return log₁₀ of gamma for each n-gram as a context, (N,), or 0 if it is not a context."""
+    """Return the back-off weight of each n-gram, (N,), which is log₁₀ of gamma, or 0 if it is not a context."""
     nodes, known = np.zeros(len(ngrams), np.int64), np.ones(len(ngrams), bool)
     for length, tokens in enumerate(ngrams.T[::-1], start=1):
         places, found = counts.children(length - 1, nodes, tokens)

@@ -1,6 +1,7 @@
 """The model as a PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
 
-Other modules of rnnlm do not import this one, because transformers' model classes take longer to import than torch.
+Other modules of rnnlm do not import this one, because importing the model classes of transformers takes longer than
+importing torch.
 """
 
 import traceback
@@ -26,7 +27,7 @@ from rnnlm.models.language_model import LanguageModel
 
 class RnnlmConfig(PretrainedConfig):
     model_type = "rnnlm"
-    # Trainer gathers the outputs except these. The state is not needed for evaluation.
+    # Trainer gathers all outputs except the state, which evaluation does not need.
     keys_to_ignore_at_inference = ["state"]
 
     kind: str = "elman"
@@ -66,10 +67,10 @@ class RnnlmOutput(ModelOutput):
 
 
 def refuse_lm_eval_hf_model() -> None:
-    """Raise ModelError if the call comes from the `hf` model of lm_eval, whose scores would be wrong.
+    """Raise ModelError if the `hf` model of lm_eval calls this function, because its scores would be wrong.
 
-    lm_eval's `hf` model either adds a second `<bos>` and scores it, or leaves out line ends, unknown words and white
-    space. The call stack is inspected, because the arguments do not reveal the caller.
+    The `hf` model either adds a second `<bos>` and scores it, or leaves out line ends, unknown words and white space.
+    The call stack is inspected, because the arguments do not reveal the caller.
     """
     callers = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(None)]
     if "lm_eval.models.huggingface" in callers:
@@ -82,8 +83,8 @@ def refuse_lm_eval_hf_model() -> None:
 class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     """The network of a model with the arguments and outputs that transformers expects, without the n-gram model.
 
-    generate() passes the recurrent state on because both an argument and an output are called `state`. Gradient
-    checkpointing is not supported, and transformers raises an error that says so.
+    generate() passes the recurrent state to the next step, because an argument and an output are both named `state`.
+    Gradient checkpointing is not supported, so transformers raises an error for it.
     """
 
     config_class = RnnlmConfig
@@ -114,16 +115,16 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        # Loading has replaced the embedding's weights, and a one-hot embedding must not be trained.
+        # Loading has replaced the embedding's weights. A one-hot embedding must not be trained.
         model.language_model.embedding.weight.requires_grad_(not model.config.one_hot)
         return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # False, because the model's past is a single state rather than keys and values.
+        return False  # The model has a single state instead of a cache of keys and values.
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Rebuild the buffer never_predicted. The weights come from rnnlm.models.initialization or from a file."""
+        """Create the buffer never_predicted again. The weights come from rnnlm.models.initialization or from a file."""
         if isinstance(module, LanguageModel):
             never = torch.zeros(self.config.vocab_size, dtype=torch.bool)
             never[[self.config.pad_token_id, self.config.bos_token_id]] = True
@@ -145,13 +146,13 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
         """Resize the embedding as transformers does, but initialize the bias of new tokens to the mean bias.
 
-        transformers would initialize the bias to 0 if weights are tied. The other biases are log frequencies, far below
+        With tied weights, transformers would initialize the bias to 0. The other biases are log frequencies far below
         0, so only new tokens would be generated.
         """
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        # Called again, because never_predicted must have the new number of tokens.
+        # The buffer never_predicted must have the new number of tokens.
         self._init_weights(self.language_model)
         return embedding
 
@@ -190,10 +191,10 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            # The labels are shifted in the same way as in transformers.
+            # transformers shifts the labels in the same way.
             shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
         if shift_labels is not None:
-            # The loss ignores <pad> as well as -100, with which transformers pads.
+            # The loss ignores <pad> and -100, which transformers uses for padding.
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()
             reduction = "mean" if num_items_in_batch is None else "sum"
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction=reduction)
@@ -225,13 +226,15 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
         if outputs.get("state") is None:
-            # Without a cache, each step reads all tokens again. The state is removed, so that beam search does not try
-            # to reorder it.
+            # Without a cache, each step reads all tokens again. Beam search must not reorder a state, so it is removed.
             model_kwargs.pop("state", None)
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:
-        """Let each beam continue from the state of the beam from which it was extended."""
+        """Return the states in the order of `beam_idx`.
+
+        Each beam then continues from the state of the beam that it extends.
+        """
         return state.index_select(0, beam_idx)
 
 

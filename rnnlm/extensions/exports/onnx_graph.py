@@ -2,8 +2,9 @@
 
     token_ids (batch, 1) int64, state (batch, L, S) float32 → logits (batch, V) float32, new_state (batch, L, S)
 
-The batch may have any size. The first step needs a state of zeros and `<bos>`. Each further step needs the new_state of
-the previous one. The tokenizer and the ids of the special tokens are written to the folder of the ONNX file.
+The batch may have any size. The inputs of the first step are a state of zeros and `<bos>`. The state of each further
+step is new_state of the previous one. The tokenizer and the ids of the special tokens are written to the folder of the
+ONNX file.
 """
 
 import copy
@@ -31,8 +32,8 @@ TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"
 # Larger models are refused, because the exporter would write a part of their weights to a second file.
 LARGEST_BYTES = 1 << 30
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-# The largest allowed difference between the logits of onnxruntime and torch. If the largest logit is above 1, as with
-# growing relu states, the difference is divided by it.
+# The largest allowed difference between the logits of onnxruntime and torch. It is relative to the largest logit if
+# that is above 1, because relu states may grow.
 LOGITS_TOLERANCE = 1e-4
 
 
@@ -66,10 +67,10 @@ class OneStep(nn.Module):
 
 
 def export_onnx(folder: Path, file: Path) -> ExportRecord:
-    """Write the model in `folder` to `file`, after comparing the results of onnxruntime and torch.
+    """Write the model in `folder` to `file`. The results of onnxruntime and torch are compared first.
 
-    Raise ConfigError if the file cannot be written there, or if the folder has the tokenizer of another model. Raise
-    ModelError if the results differ by more than LOGITS_TOLERANCE.
+    Raise ConfigError if `file` cannot be written, or if its folder has the tokenizer of another model. Raise ModelError
+    if the results differ by more than LOGITS_TOLERANCE.
     """
     need_extra("onnx", "rnnlm export")
     model = load_network(folder)
@@ -128,15 +129,14 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
 
 def build_program(model: LanguageModel) -> Any:
     """Export the model with torch.export and return torch's ONNXProgram."""
-    # The example has two rows, because torch.export would treat a batch size of one as a constant. The values do not
-    # matter.
+    # The example has two rows, because torch.export would treat a batch size of one as a constant.
     example = (torch.full((2, 1), EOS), model.stack.initial_state(2))
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # The exporter prints a warning for every graph, so only errors are logged.
+    logger.setLevel(logging.ERROR)  # The exporter logs a warning for every graph, so its warnings are disabled.
     try:
-        # Ignore torch's warning that both inputs share the batch axis, which is intended.
+        # torch warns that both inputs share the batch axis, which is intended.
         with warnings.catch_warnings(action="ignore"):
             return torch.onnx.export(
                 OneStep(model).eval(),
@@ -155,8 +155,8 @@ def build_program(model: LanguageModel) -> Any:
 def largest_difference(model: LanguageModel, file: Path) -> float:
     """Return the largest difference between the logits of onnxruntime and torch for the same random token ids.
 
-    The difference is relative to the largest logit if that is above 1. It is infinite if onnxruntime gives a
-    probability to a token that is never predicted.
+    The difference is divided by the largest logit if that is above 1. It is infinite if onnxruntime gives a probability
+    to a token that is never predicted.
     """
     import onnxruntime
 

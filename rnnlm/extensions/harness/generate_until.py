@@ -1,4 +1,7 @@
-"""Continue contexts up to a stop sequence, for EleutherAI's harness. The results do not depend on the batch size."""
+"""Generate text after a context up to a stop sequence, for EleutherAI's harness.
+
+The results do not depend on the batch size.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
-NO_END = -1  # Used instead of the id of `<eos>` if no token ends the text.
+NO_END = -1  # This replaces the id of `<eos>` if no token ends the text.
 
 
 @dataclass
@@ -46,9 +49,9 @@ def write_answers(
 ) -> list[str]:
     """Return one answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
 
-    In `stream` mode `<eos>` stands for a line feed and the answer continues. In `sentence` mode it ends the answer.
-    With a word tokenizer, the answer begins with a space unless the context ends with white space, so that context and
-    answer can be concatenated.
+    In `stream` mode `<eos>` is a line feed and the answer continues. In `sentence` mode it ends the answer. With a word
+    tokenizer, the answer begins with a space unless the context ends with white space, so that context and answer can
+    be concatenated.
     """
     end = EOS if mode == "sentence" else NO_END
     answers = [Answer(context, tokenizer, stops, end) for context in contexts]

@@ -56,10 +56,10 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
         for name, task in loaded["tasks"].items():
             refuse_unsupported(name, task)
             own = task.get_config("num_fewshot")
-            if own != 0:  # A task whose own setting is 0 few-shot examples supports no other number.
+            if own != 0:  # A task with num_fewshot: 0 does not support few-shot examples.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
-        # simple_evaluate is not used, because it loads the tasks itself and spends seconds on collecting data about the
+        # simple_evaluate() is not used, because it spends seconds on loading tasks and on collecting data about the
         # machine.
         results = lm_eval.evaluate(
             lm=model,
@@ -72,7 +72,10 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 
 
 def one_text(home: Home, file: str) -> CorpusRecord:
-    """Read a text file as a corpus, as `rnnlm evaluate` does, so that the harness measures the same bytes."""
+    """Return a text file as a corpus.
+
+    It is read as by `rnnlm evaluate`, so that the harness measures the same bytes.
+    """
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
         raise CorpusError(
@@ -94,7 +97,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
-            # The data are stored in a temporary folder instead of the user's cache.
+            # The data is stored in a temporary folder instead of the user's cache.
             "cache_dir": str(scratch / "datasets"),
         },
         "output_type": "loglikelihood_rolling",

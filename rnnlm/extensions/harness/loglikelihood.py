@@ -1,12 +1,12 @@
 """Compute the log-probability of a continuation after a context, for EleutherAI's harness.
 
 The text is split into rows in the same way as the model's training text (rnnlm/evaluation/document_losses.py). In
-`stream` mode, it is one running text with an `<eos>` for each line feed. In `sentence` mode, each line starts from a
+`stream` mode, it is one continuous text with an `<eos>` for each line feed. In `sentence` mode, each line starts from a
 state of zeros, so only the last line of the context has an effect. A text without context starts with `<bos>`. The
 context may be of any length, because the state is carried from window to window.
 
 For a word outside the vocabulary, the bits of its spelling are added to the loss, as in `rnnlm evaluate`
-(TextTokenizer.spelling_bits). Otherwise every unknown word would make a text more probable. White space between the
+(TextTokenizer.spelling_bits). Without them, every unknown word would make a text more probable. White space between the
 parts of a question is not scored.
 """
 
@@ -30,10 +30,10 @@ from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 @dataclass(frozen=True)
 class ContinuationRows:
-    """Those rows of a text that have a token of the continuation as a target."""
+    """The rows of a text that have a token of the continuation as a target."""
 
     rows: TokenRows
-    counts: np.ndarray  # For each row, how many tokens at its end belong to the continuation, (rows,) int64.
+    counts: np.ndarray  # The number of tokens at the end of each row that belong to the continuation, (rows,) int64.
     spelling_bits: float  # The bits for spelling the continuation's words that are not in the vocabulary.
 
 
@@ -42,8 +42,8 @@ def text_log_likelihoods(
 ) -> list[float]:
     """Return the natural logarithm of each text's probability.
 
-    It equals minus the bits per byte of `rnnlm evaluate`, times the number of bytes, in nats. The `<eos>` of the last
-    line is scored even if no line feed ends the text.
+    It equals -bits_per_byte * bytes * ln(2), where bits_per_byte is the value that `rnnlm evaluate` prints. The `<eos>`
+    of the last line is scored even if no line feed ends the text.
     """
     batches = (texts[first : first + batch_size] for first in range(0, len(texts), batch_size))
     losses = (document_losses(model, tokenizer, batch, cut, batch_size) for batch in batches)
@@ -55,9 +55,8 @@ def continuation_rows(
 ) -> ContinuationRows:
     """Return the rows of the continuation.
 
-    The continuation begins at the first token that differs from the tokens of the context alone. A word that spans the
-    end of the context is therefore scored as part of the continuation, and text that extends the context's last token
-    has a loss.
+    The continuation begins at the first token that differs from the tokens of the context alone. If a word or token
+    spans the end of the context, it is therefore scored as part of the continuation.
     """
     both, before = open_rows(tokenizer, cut, context + continuation), open_rows(tokenizer, cut, context)
     shared = shared_length(shifted_rows(both)[1], shifted_rows(before)[1])

@@ -28,7 +28,7 @@ DEFAULT_ANSWER_TOKENS = 256  # The largest number of generated tokens for tasks 
 
 @register_model("rnnlm")
 class RecurrentLM(LM):
-    """A recurrent model for the harness. It has no `max_length`, because the state is carried through a whole text."""
+    """A recurrent model for the harness. It has no `max_length`, because it can read texts of any length."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class RecurrentLM(LM):
         max_batch_size: int | None = None,
         device: str | None = None,
     ) -> None:
-        """Load a model, which may be given as a run folder, a run id or models:/NAME@ALIAS."""
+        """Load a model, which is given as a run folder, a run id or models:/NAME@ALIAS."""
         super().__init__()
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu")
-        # The attribute is not called `tokenizer`, because the harness expects a tokenizer of transformers under that
+        # The attribute is not named `tokenizer`, because the harness expects a tokenizer of transformers under that
         # name.
         self.text_tokenizer = load_tokenizer(folder)
         self.cut = read_training_provenance(folder).cut
@@ -76,7 +76,7 @@ class RecurrentLM(LM):
 def stops_and_sampling(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
     """Return the stop sequences and sampling settings of a task's generation_kwargs.
 
-    The settings have the same meaning as for the models that come with the harness.
+    The settings have the same meaning as for the harness's own models.
     """
     normal = normalize_gen_kwargs(settings, DEFAULT_ANSWER_TOKENS)
     sampling = Sampling(

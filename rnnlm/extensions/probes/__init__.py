@@ -1,4 +1,4 @@
-"""Probes: how far back gradients reach, what networks remember and learn, and at which positions they predict well."""
+"""Probes of networks: the reach of gradients, memory, synthetic tasks, and the accuracy at each position."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

@@ -20,7 +20,7 @@ DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
 CHECK_STEPS = 200  # Number of optimizer steps between two checks of whether the task is solved.
 SOLVED_NATS = 1e-3  # The mean loss in nats per target below which a task counts as solved.
-# The step of hidden_size when parameters are matched. Every kind of model accepts a multiple of 8: a Transformer needs
+# The step of hidden_size when parameters are matched. Every kind of model supports multiples of 8; a Transformer needs
 # 4 heads with pairs of units.
 SIZE_STEP = 8
 
@@ -31,9 +31,9 @@ def network_names(config: AbilitiesConfig) -> list[str]:
 
 
 def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticTaskName, seed: int) -> AbilityScore:
-    """Train a network until the task is solved or the steps are used up, and return its test accuracies.
+    """Train a network until it solves the task or the steps are used up, and return its test accuracies.
 
-    In every step, the rows are new and have a random length.
+    The rows of every step are new and have a random length.
     """
     task = TASKS[task_name]
     settings = matched_model(config, network, task)
@@ -77,7 +77,7 @@ def training_batches(
 def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) -> ModelConfig:
     """Return the model settings whose number of parameters is nearest to config.parameters.
 
-    The recurrent matrices of all kinds are initialized as orthogonal matrices, because gated networks allow no other
+    The recurrent matrices of all kinds are initialized as orthogonal matrices, because gated networks support no other
     initialization.
     """
     diagonal = {"kind": "elman", "recurrence": "diagonal", "recurrent_initialization": "spread"}
@@ -88,7 +88,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """Return the targets with `<pad>` in the first half of each row, where long rows are no harder."""
+    """Return the targets with `<pad>` in the first half of each row, where long rows are as easy as short ones."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later

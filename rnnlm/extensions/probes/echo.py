@@ -1,7 +1,7 @@
 """Measure how long networks with different nonlinearities and initializations remember a symbol (`rnnlm probe echo`).
 
-The loss is computed only at the cue, `distance` steps after the symbol. The task is therefore learned only if gradients
-reach back that far.
+The loss is computed only at the cue, `distance` steps after the symbol. Hence a network learns the task only if
+gradients reach back that far.
 """
 
 import logging
@@ -38,7 +38,7 @@ def measure_echo(config: EchoConfig) -> list[EchoScore]:
 def echo_score(
     config: EchoConfig, nonlinearity: Nonlinearity, initialization: RecurrentInitialization, distance: int
 ) -> EchoScore:
-    """Train a model on new rows in every step, and test it on rows from a separate generator."""
+    """Train a model on new rows in every step, and test it on rows of a separate random generator."""
     settings = ModelConfig(
         hidden_size=config.hidden_size,
         input="one-hot",

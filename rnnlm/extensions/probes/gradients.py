@@ -27,8 +27,8 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
     """Measure the gradient norms of untrained networks with each nonlinearity and initialization.
 
-    If configured, measure them again after some training steps. `window_length` is the number of predicted tokens per
-    window of a training batch in stream mode.
+    If configured, measure the norms again after some training steps. `window_length` is the number of predicted tokens
+    per window of a training batch in stream mode.
     """
     token_ids, target_ids = stored_windows(dataset, "valid", config.steps + 1, config.rows)
     curves = []
@@ -42,7 +42,10 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
 
 
 def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tuple[Nonlinearity, str, LanguageModel]]:
-    """Yield networks with each nonlinearity and initialization, and with a scaled identity, whose gradients explode."""
+    """Yield networks with each nonlinearity and initialization.
+
+    One initialization is a scaled identity, whose gradients explode.
+    """
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))

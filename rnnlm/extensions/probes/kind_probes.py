@@ -79,11 +79,10 @@ def compare_abilities(
 
 
 def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine: OpenEngine) -> list[AbilityScore]:
-    """Measure all combinations.
+    """Measure all combinations of network, task and seed.
 
-    All networks with the first seed come first, then those with the second seed, and so on.
-
-    After an interruption, the stored results therefore include every network.
+    All networks with the first seed come first, then those with the second seed, and so on. After an interruption, the
+    stored results therefore include every network.
     """
     networks = network_names(config)
     calls = [(network, task, seed) for seed in range(config.seeds) for task in config.tasks for network in networks]
@@ -104,9 +103,12 @@ def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine:
 def stored_ability(
     home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
 ) -> AbilityScore:
-    """Return the stored result of an interrupted or smaller probe, or else run measure_ability and store its result."""
+    """Return the stored result of an earlier or smaller probe.
+
+    If there is none, measure the ability and store the result.
+    """
     threads = torch.get_num_threads()
-    # One thread suffices for a small network, and other processes may be training other networks.
+    # One thread suffices for a small network. Other processes may train other networks at the same time.
     torch.set_num_threads(1)
     chosen = {"kinds", "diagonal", "tasks", "seeds"}
     settings = {name: value for name, value in result_settings(config).items() if name not in chosen}

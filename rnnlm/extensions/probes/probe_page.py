@@ -1,4 +1,4 @@
-"""Reports on the probes of a run and of untrained networks, each with a plot and some of the figures."""
+"""Reports on the probes of a run and of untrained networks, each with a plot and some values."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_page(found: EchoComparison) -> Page:
-    """Return a report of how often networks recall a symbol, with a row per network and a column per distance."""
+    """Return a report of how often networks recall a symbol, with rows for networks and columns for distances."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"
@@ -92,7 +92,7 @@ def abilities_page(found: AbilityComparison) -> Page:
 def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:
     """Return a table for each length of rows, with the mean accuracy of each network on each task.
 
-    Each cell also has the number of seeds with which the network learned the task.
+    Each cell also has the number of seeds for which the network learned the task.
     """
     trained = found.settings["trained_length"]
     tables = {}

@@ -15,7 +15,7 @@ from rnnlm.extensions.probes.probe_records import (
 )
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
-# The widths of lines drawn over one another differ, so that coinciding lines are all visible.
+# The widths of lines that are drawn over one another, so that all lines are visible where they coincide.
 OVERLAID_WIDTHS = (4.5, 3.0, 1.5)
 SCALED = RED
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
@@ -135,7 +135,7 @@ def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
 
 
 def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Return the distances and norms without zeros, which a logarithmic scale cannot show."""
+    """Return the norms that are not zero, which a logarithmic scale can show, and their distances."""
     distances = [distance for distance, norm in enumerate(norms) if norm > 0]
     return distances, [norms[distance] for distance in distances]
 

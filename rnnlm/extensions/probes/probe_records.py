@@ -1,4 +1,4 @@
-"""The results of `rnnlm probe`: figures of the compared networks, and the files where they are stored."""
+"""The results of `rnnlm probe`: values for the compared networks, and the files in which they are stored."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -11,7 +11,7 @@ from rnnlm.tracking.comparison_runs import MetricSeries
 
 # The gradient norms of each layer by distance in time steps back from the loss.
 LayerNorms = tuple[tuple[float, ...], ...]
-LEARNED = 0.99  # The accuracy from which a task counts as learned.
+LEARNED = 0.99  # The smallest accuracy at which a task counts as learned.
 
 
 class GradientFlowRecord(StageRecord):
@@ -23,12 +23,12 @@ class GradientFlowRecord(StageRecord):
 
 
 class RightByPosition(Record):
-    """Accuracies for each position p = 0, 1, … of the predicted token, over the rows of at least that length.
+    """Accuracies for each position p = 0, 1, … of the predicted token, over the rows that have this position.
 
-    `right` is the fraction of rows whose most likely token at p is correct, given all tokens before it. `exact` is the
-    fraction of rows that are correct at every position from given_tokens to p, or None for positions before
-    given_tokens. The greedy continuation from given_tokens is exact in those same rows: while it is correct, the model
-    reads the same tokens in both cases.
+    `right` is the fraction of rows whose most probable token at p is correct, given all tokens before it. `exact` is
+    the fraction of rows that are correct at every position from given_tokens to p, or None for positions before
+    given_tokens. In the same rows, the greedy continuation from given_tokens is correct up to p, because the model then
+    reads the same tokens.
     """
 
     rows: tuple[int, ...]
@@ -76,7 +76,7 @@ class EchoScore(Record):
 class AbilityScore(Record):
     """The result of one network on one task. `network` is a kind of model or elman-diagonal.
 
-    `accuracies` are the fractions of right answers in the second half of rows of each length. `chances` are the
+    `accuracies` are the fractions of correct answers in the second half of rows of each length. `chances` are the
     accuracies of always giving the most frequent answer.
     """
 
@@ -101,7 +101,7 @@ class AbilityCell(Record):
 
 
 class ProbeComparison(StageRecord):
-    """A comparison of networks, stored in home.probes as a JSON file with settings and figures, and a plot."""
+    """A comparison of networks, stored in home.probes as a plot and a JSON file with settings and results."""
 
     key: str  # A digest of all inputs and settings of the comparison. It changes if any of them changes.
     settings: dict[str, Any]
@@ -206,6 +206,6 @@ class AbilityComparison(ProbeComparison):
 def metric_name(curve: GradientCurve) -> str:
     """Return a metric name that MLflow accepts, such as relu_identity-x1.2_after-100-steps."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
-    # A factor may be printed as 1e+06. Its plus sign is removed, because MLflow does not accept it.
+    # The plus sign of a factor such as 1e+06 is removed, because MLflow does not accept it.
     start = curve.start.replace(" × ", "-x").replace("+", "")
     return f"{curve.nonlinearity}_{start}{after}"

@@ -11,8 +11,8 @@ PROBE_KEY = "rnnlm.probe_key"
 def log_probe_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
     """Log a comparison to MLflow. Return the run's URL, or None if MLflow is unavailable.
 
-    A new comparison gets a new MLflow run. A comparison whose result was already stored usually has an MLflow run,
-    which is created or completed here if MLflow was unavailable or the process was killed.
+    A new comparison gets a new MLflow run. A stored comparison usually has one. If MLflow was unavailable or the
+    process was killed, its run is created or completed here.
     """
     run = ComparisonRun(
         name=f"probe {comparison.picture.stem}",

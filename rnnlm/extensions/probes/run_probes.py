@@ -72,7 +72,7 @@ def measure_once(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """Return the record that is stored at `path` under `key`, or else measure its figures and store them.
+    """Return the record that is stored at `path` under `key`. If there is none, measure its values and store them.
 
     A plot is stored in the same folder.
     """
@@ -89,10 +89,10 @@ def measure_once(
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
     """Return the accuracy by position in the row, and the fraction of rows whose greedy continuation is correct so far.
 
-    Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because predicting where a row ends does
+    Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because predicting the end of a row does
     not test memory.
     """
-    # One tensor per batch, of shape (3, t): the numbers of rows, of right predictions and of exact continuations.
+    # One tensor per batch, of shape (3, t): the numbers of rows, of correct predictions and of exact continuations.
     counts: list[Tensor] = []
     for batch in batches:
         counted = batch.mask & (batch.target_ids != EOS)  # The targets that are scored, (b, t).

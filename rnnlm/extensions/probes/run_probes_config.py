@@ -1,4 +1,4 @@
-"""The settings `probes`, which choose what is measured and plotted for every trained model."""
+"""The settings `probes`, which select the measurements and plots of every trained model."""
 
 from typing import TYPE_CHECKING
 

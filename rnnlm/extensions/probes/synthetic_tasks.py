@@ -1,8 +1,8 @@
 """Generate the synthetic tasks of `rnnlm probe abilities`, with rows of any length.
 
 Each function returns input_ids and target_ids, both (count, length) int64. The target at a position is the answer after
-reading the input up to that position, or `<pad>` if there is no question. Ids of input and target symbols start at
-FIRST_SYMBOL. A task that needs rows of an even length, or of a multiple of three, rounds the length down.
+reading the input up to that position, or `<pad>` if there is no question. The ids of symbols begin with FIRST_SYMBOL.
+If a task needs rows of an even length, or of a multiple of three, it rounds the length down.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from torch import Tensor
 from rnnlm.extensions.probes.probe_config import SyntheticTaskName
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
-FIRST_SYMBOL = 4  # The first id of a task's symbols. Lower ids belong to <pad>, <unk>, <bos> and <eos>.
+FIRST_SYMBOL = 4  # The first id of a task's symbols. Lower ids are those of <pad>, <unk>, <bos> and <eos>.
 MODULUS = 3
 DYCK_DEPTH = 4  # The largest number of brackets that are open at the same time.
 COPIED_SYMBOLS, ECHO_SYMBOLS = 16, 8
@@ -22,7 +22,7 @@ KEYS, VALUES = 64, 16  # The numbers of keys and values in associative recall. E
 
 
 class SyntheticTask(NamedTuple):
-    """A task with generated rows. Its symbols have `symbols` ids, which begin with FIRST_SYMBOL.
+    """A task with generated rows. Its `symbols` symbols have consecutive ids from FIRST_SYMBOL.
 
     rows(count, length, generator) returns input_ids and target_ids.
     """
@@ -42,7 +42,7 @@ def parity_rows(count: int, length: int, generator: torch.Generator) -> tuple[Te
 
 
 def modulo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random bits. Each target is the number of ones so far modulo 3: 1 0 1 1 has the targets 1 1 2 0."""
+    """Draw random bits. Each target is the number of ones so far, modulo 3: 1 0 1 1 has the targets 1 1 2 0."""
     return counting_rows(count, length, MODULUS, generator)
 
 
@@ -55,8 +55,8 @@ def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
     """Draw nested brackets of two types, at most DYCK_DEPTH of them open at the same time.
 
     The target after a closing bracket is the bracket that may be closed next, or `<eos>` if none is open. In `([])[]`,
-    the target after the first `]` is `)`, and after the other closing brackets it is `<eos>`. There is no target after
-    an opening bracket, because it would simply be the closing bracket of its own type. The ids are in the order `([)]`.
+    the target after the first `]` is `)`, and after the other closing brackets it is `<eos>`. An opening bracket has no
+    target, because the answer would always be the closing bracket of the same type. The ids are in the order `([)]`.
     """
     is_opened = torch.rand(count, length, generator=generator) < 0.5
     types = torch.randint(2, (count, length), generator=generator)
@@ -90,7 +90,7 @@ def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[T
 def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw a symbol to remember, distance - 1 random symbols, and a cue. The target at the cue is the first symbol.
 
-    The cue's id follows the ids of the symbols. The simplest form of this task goes back to Hochreiter and Schmidhuber
+    The cue's id follows the ids of the symbols. The task is a simple case of those of Hochreiter and Schmidhuber
     (1997).
     """
     input_ids = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + symbols, (count, distance + 1), generator=generator)
@@ -105,7 +105,7 @@ def echo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw pairs of a key and a value, and then the keys again in another order, whose targets are their values.
+    """Draw pairs of a key and a value, and then the keys again in another order. Their targets are their values.
 
     The input k1 v1 k2 v2 k2 k1 has the targets v2 v1 at its last two tokens. This is multi-query associative recall
     (Arora et al. 2023). The keys of a row are all different.

@@ -1,8 +1,8 @@
-"""Score many texts, and use the scores to detect drift, find strange documents, filter texts and compare sentences."""
+"""Score many texts. The scores are used to detect drift, find strange documents, filter texts and compare sentences."""
 
 from rnnlm.extension_points import Extension
 
-SCORES_DRIFTED = "rnnlm.scores.drifted"  # The name of the event that is emitted when the scores have drifted.
+SCORES_DRIFTED = "rnnlm.scores.drifted"  # The name of the event for scores that have drifted.
 
 EXTENSION = Extension(
     measurements=("rnnlm.extensions.scoring.reference_scores:REFERENCE_SCORES",),

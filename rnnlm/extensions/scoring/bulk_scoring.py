@@ -1,8 +1,9 @@
 """Score many texts, shard by shard, so that an interrupted scoring continues where it stopped.
 
-HOME/scores/KEY/shards/00000/00000000.parquet …   finished shards, removed once the output is written
+HOME/scores/KEY/shards/00000/00000000.parquet … finished shards, removed once the output is written
 
-KEY is the digest of everything that the scores depend on. With another model, input or setting, scoring starts anew.
+KEY is the digest of everything on which the scores depend. If the model, the input or a setting changes, scoring starts
+anew.
 """
 
 import logging
@@ -42,9 +43,9 @@ from rnnlm.storage.records import LeftOut, Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
-# The number of input bytes for each process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
+# The number of input bytes per process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
 SCORED_BYTES_A_PROCESS = 16 << 20
-# The fields of ScoringConfig that affect the scores. Other fields are about input, output and reporting.
+# The fields of ScoringConfig on which the scores depend. Other fields concern input, output and reports.
 CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
     *("batch_size", "shard_documents"),  # batch_size and shard_documents affect the rounding of the scores.
@@ -66,7 +67,7 @@ class Totals(Record):
 class ScoringRecord(StageRecord):
     """The result of a finished scoring.
 
-    If there was nothing to score, only `input_files` is set, and the model was not looked up.
+    If there was nothing to score, the model was not searched for, and only `input_files` is set.
     """
 
     input_files: int
@@ -81,9 +82,9 @@ class ScoringRecord(StageRecord):
 
 @stage("scoring")
 def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
-    """Score config.input, unless config.output already has these scores.
+    """Score config.input, unless config.output already contains these scores.
 
-    A resumed scoring gives the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
+    A resumed scoring writes the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
     """
     inputs = find_inputs(config)
     files = inputs.files
@@ -152,7 +153,7 @@ def make_output(
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    # Remove the partial files of a killed run. No other run is writing here, because this run holds the lock.
+    # Remove the partial files of a killed run. No other run writes to this folder, because this run holds the lock.
     for leftover in folder.rglob(".*"):
         leftover.unlink()
     shards = score_shards(folder, config, files, model, open_engine)
@@ -209,12 +210,12 @@ def score_shards(
             tokens += scored_tokens
             progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
             progress.update(len(documents))
-    cached_scorer.cache_clear()  # Free the model's memory, since the process may be long-lived.
+    cached_scorer.cache_clear()  # The process may continue for a long time, so the model's memory is freed.
     return shards
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the number of processes worth starting for these files. For a GPU it is one."""
+    """Return the number of processes for these files that shortens the scoring. For a GPU it is one."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

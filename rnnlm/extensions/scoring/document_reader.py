@@ -1,4 +1,4 @@
-"""Read the documents of the inputs one by one and gather them into shards.
+"""Read the documents of the inputs one by one, and group them into shards.
 
 At most one shard is in memory at a time.
 """
@@ -24,11 +24,11 @@ from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.storage.sql_statements import literal, statement
 
-SHARD_CHARACTERS = 2 << 20  # The number of characters at which a shard ends, including the document that reaches it.
+SHARD_CHARACTERS = 2 << 20  # The number of characters from which a shard ends with the current document.
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-# Settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other cores.
+# Settings of DuckDB. A single thread returns rows in the table's order, and leaves the other cores to torch.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
     "threads": 1,
@@ -71,8 +71,8 @@ def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterato
 def shard_growth(input_bytes: int) -> int:
     """Return the factor by which the shards of an input are larger than those of a small input.
 
-    The factor is 2 for an input of 1 GiB and 16 for 64 GiB. A large input therefore has thousands of shards rather than
-    millions. The factor has an upper limit, because each shard must fit into memory.
+    The factor is 2 for an input of 1 GiB and 16 for 64 GiB. A large input is therefore divided into thousands of shards
+    and not millions. The factor has an upper limit, because each shard must fit into memory.
     """
     return max(1, min(LARGEST_GROWTH, shard_bytes(input_bytes) // SHARD_BYTES))
 
@@ -113,7 +113,7 @@ def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """Yield one document for each row of a table, in order.
 
-    A column in nested objects or structs is named `data.body`.
+    For nested objects or structs, the name of a column is a path such as `data.body`.
     """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     try:
@@ -138,7 +138,7 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
-        assert config.query is not None  # ScoringConfig has checked that a database comes with a query.
+        assert config.query is not None  # ScoringConfig has checked that a query is given for a database.
         found = run_query(connection, config.query)
         for column in wanted:
             if column not in found.columns:
@@ -165,9 +165,8 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """Return the result of a query, which must be a single select on tables of this database.
 
-    Raise CorpusError if the query is anything else. The database's configuration is locked before the query runs. The
-    query cannot read files other than a dataset's parts, nor use the network, extensions or this program's Python
-    variables.
+    Raise CorpusError for any other query. The database's configuration is locked before the query runs. The query
+    cannot read files other than a dataset's parts, nor use the network, extensions or Python variables of this program.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))
@@ -182,7 +181,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
 def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Let queries read `shifted_sequences` of a large dataset, which is a view of the files in folder/parts."""
     locate_parts(connection, folder)
-    # DuckDB compares file names with those in the view, in which they are escaped, so both spellings are allowed.
+    # DuckDB compares file names with those in the view, which are escaped. Both spellings are therefore allowed.
     allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
     connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 
@@ -197,6 +196,6 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow raises errors of DuckDB as errors of its own.
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow raises its own errors for errors of DuckDB.
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

@@ -1,4 +1,4 @@
-"""Score a shard of documents, which gives a table of losses and of the tokens with the highest loss."""
+"""Score a shard of documents. The result is a table with the loss and the most surprising tokens of each document."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
-# "element" is Parquet's name for the field, so the type stays the same when a file is read back.
+# "element" is the name that Parquet uses, so the type does not change when a file is read.
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))
 # The table has one row per document, in the order of the inputs.
 SCORES_SCHEMA = pa.schema(
@@ -31,11 +31,11 @@ SCORES_SCHEMA = pa.schema(
         ("bytes", pa.int64()),  # The number of UTF-8 bytes of the text and its line ends, including the last one.
         ("log_probability", pa.float64()),  # The sum of the natural log-probabilities of all tokens.
         ("perplexity", pa.float64()),  # Perplexity per token, or null if there are no tokens.
-        # The loss in bits per byte. For a word outside the vocabulary, 8 bits per byte of the word are added to the
-        # loss of <unk>.
+        # The loss in bits per byte. A word outside the vocabulary adds 8 bits per byte of the word to the loss of
+        # <unk>.
         ("bits_per_byte", pa.float64()),
         ("unknown_rate", pa.float64()),  # The fraction of tokens that stand for a word outside the vocabulary.
-        # The tokens with the highest loss, the highest first. Their field `place` counts the document's tokens from 0.
+        # The tokens with the highest loss in descending order. Their field `place` counts the document's tokens from 0.
         ("surprising", TOKENS_TYPE),
         ("text", pa.string()),  # The text without its last line end, or null if texts are not kept.
     ]
@@ -50,7 +50,7 @@ def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
 
 
 class Scorer:
-    """A scorer of shards. On the same machine, the same shard always gives the same table, bit by bit."""
+    """A scorer of shards. On the same machine, equal shards give tables that are equal bit by bit."""
 
     def __init__(
         self, model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
@@ -92,10 +92,10 @@ def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array
     """
     firsts = ends(losses.tokens)
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
-    # The losses can be sorted by their bit patterns, which for floats that are not negative have the same order as the
-    # floats. Adding 0 turns -0.0 into 0.0.
+    # The losses are sorted by their bit patterns, which for non-negative floats have the same order. Adding 0 turns
+    # -0.0 into 0.0.
     nats = np.maximum(losses.nll_nats, 0) + np.float32(0)
-    # The indices of the tokens, sorted by document and, within a document, by falling loss.
+    # The indices of the tokens, sorted by document and, within a document, by descending loss.
     dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")
     chosen = dearest[np.arange(len(dearest)) - firsts[owners] < count]
     tokens = pa.StructArray.from_arrays(

@@ -1,4 +1,4 @@
-"""Measure drift: how far the bits per byte of scored texts are from those of the model's validation text."""
+"""Measure drift: how far the bits per byte of scored texts differ from those of the model's validation text."""
 
 import math
 from itertools import accumulate
@@ -19,9 +19,9 @@ from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles of the bits per byte at which the plot begins and ends.
+PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles of the bits per byte that limit the plot.
 BINS = 40
-CHANCE = 0.001  # The probability that the distance of two samples of the same distribution exceeds `noise`.
+CHANCE = 0.001  # The probability that the distance of two samples from the same distribution exceeds `noise`.
 
 
 class Distributions(Record):
@@ -31,7 +31,7 @@ class Distributions(Record):
     reference_documents: int
     # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
     distance: float
-    noise: float  # The distance that two samples of these sizes may have by chance.
+    noise: float  # The distance that two samples of these sizes may have by chance; see chance_distance().
     quantiles: TableRows  # The rows have the columns level, scored and reference.
     bins: TableRows  # The rows have the columns bin, low, scored and reference.
     bin_width: float
@@ -57,7 +57,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
     """Compare the scores with the model's reference scores, and plot both distributions.
 
     The scores have drifted if the distance exceeds both the threshold and the noise. If there are no reference scores,
-    the result says why. This is no error, because the scores remain valid.
+    the result contains the reason. No error is raised, because the scores remain valid.
     """
     if scoring.output is None or not scoring.totals.tokens:
         return Drift(threshold=config.drift_threshold, reason="nothing was scored")
@@ -112,7 +112,7 @@ def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) ->
 def distributions(output: Path, reference: Path) -> Distributions:
     """Return the distributions of the scores in `output` and in `reference`, computed in SQL.
 
-    The output must have a predicted token.
+    The output must have at least one predicted token.
     """
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))

@@ -41,10 +41,10 @@ from rnnlm.storage.home import atomic_file, digest_of, expanded
 SCORE, REASON = (
     "bits_per_byte",
     "reason",
-)  # The columns that are added to the output. They replace input columns of the same names.
+)  # The columns that are added to the output. They replace input columns with the same names.
 SCORE_DIGITS = 6  # The number of digits after the decimal point of a score in a text format.
 ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
-json_of = json.JSONEncoder().encode  # Encodes to pure ASCII, which all encodings of JSON files can represent.
+json_of = json.JSONEncoder().encode  # This encodes to ASCII, which is valid in all encodings of JSON files.
 T = TypeVar("T")
 
 
@@ -68,7 +68,8 @@ class OutputFolder:
     """An output folder that gets one file for each input file."""
 
     folder: Path
-    above: Path  # The deepest folder that contains all input files. Paths in the output folder are relative to it.
+    # The deepest folder that contains all input files. Paths in the output folder correspond to paths relative to it.
+    above: Path
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
         """Return the path of the output for an input file, in the same subfolder of the output folder.
@@ -101,7 +102,7 @@ def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputF
 def filter_file(
     file: InputFile, config: ScoringConfig, verdicts: Verdicts, kept: OutputFolder, dropped: OutputFolder | None
 ) -> None:
-    """Copy each document of the file byte for byte to one of the folders, and add its score.
+    """Copy each document of the file byte for byte to the folder `kept` or `dropped`, and add its score.
 
     Plain text has no columns for a score. Its kept documents are copied without a score, and its dropped documents are
     written as JSON Lines. Blank lines of tables, which are not documents, are kept. An existing output file is replaced
@@ -165,7 +166,7 @@ def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterato
 
 
 def documents_in(both: Iterator[tuple[str, str]], config: ScoringConfig) -> Iterator[tuple[str, str]]:
-    """Yield each document of a plain text twice: in its original form and as it was read for scoring."""
+    """Yield each document of a plain text in two forms: the original, and the text that was read for scoring."""
     if config.document == "line":
         yield from both
         return
@@ -252,12 +253,12 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
             reasons = pa.array([one.reason for one in found], pa.string())
             writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
             writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
-        next(decided, None)  # Raises an error if there are more verdicts than rows.
+        next(decided, None)  # This raises an error if there are more verdicts than rows.
 
 
 @contextmanager
 def atomic_output(final: Path | None) -> Iterator[Path]:
-    """Yield a temporary path, which is renamed to `final` at the end. If `final` is None, the output is discarded."""
+    """Yield a temporary path, which is renamed to `final` at the end. If `final` is None, the file is discarded."""
     if final is None:
         yield Path(os.devnull)
         return
@@ -271,7 +272,7 @@ def atomic_output(final: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def text_writer(path: Path, compression: str | None, script: Script) -> Iterator[TextIO]:
-    """Yield a text file that is written with the given compression. The same text always gives the same bytes."""
+    """Yield a text file that is written with the given compression. Equal texts give equal bytes."""
     with path.open("wb") as file:
         raw: Any = file
         if compression == "gzip":

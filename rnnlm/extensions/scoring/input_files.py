@@ -91,7 +91,10 @@ def any_files(name: str) -> bool:
 
 
 def named_files(name: str) -> Found:
-    """Return a file, the files directly in a folder, or the matches of a glob. Leave out names that no text has."""
+    """Return a file, the files directly in a folder, or the matches of a glob.
+
+    Leave out files that are not text by name.
+    """
     path = expanded(name)
     if path.is_file():
         return Found((path,))
@@ -105,7 +108,7 @@ def named_files(name: str) -> Found:
 def examined(
     path: Path, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto"
 ) -> tuple[InputFile, list[LeftOut]]:
-    """Return the file with the kind and encoding found in its content, and notes on how it is read.
+    """Return the file with its kind and encoding, which are detected from its content, and notes on how it is read.
 
     Raise DocumentError if it is an archive or a document, and EncodingError if its bytes are not text.
     """
@@ -113,7 +116,8 @@ def examined(
         if archive_kind(opened.head, opened.plain_name):
             raise DocumentError("is an archive; unpack it and give its files")
         kind = detect_format(opened.head, opened.plain_name)
-        if kind in ("markdown", "rst"):  # Markdown and rst are not converted. Their lines are scored as plain text.
+        # The lines of Markdown and reStructuredText are scored as plain text, without conversion.
+        if kind in ("markdown", "rst"):
             kind = "text"
         if kind not in get_args(Kind):
             raise DocumentError(f"is a document ({kind}), which rnnlm run can read but scoring cannot; save it as .txt")
@@ -130,8 +134,8 @@ def examined(
 def file_reader(file: InputFile) -> Iterator[TextReader]:
     """Yield a reader of a text or a table, which may be compressed.
 
-    NUL, unpaired surrogates and bytes that cannot be decoded become U+FFFD instead of an error, because scoring is
-    meant to find such damaged text.
+    NUL, unpaired surrogates and bytes that cannot be decoded are replaced by U+FFFD instead of raising an error, so
+    that damaged text can be found by its scores.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         source = SourceFile(file.path, file.label, file.path.name)
@@ -147,16 +151,16 @@ def file_reader(file: InputFile) -> Iterator[TextReader]:
 
 
 def table(file: InputFile, row: str) -> InputFile:
-    """Return the file if it is a table, else raise CorpusError. `row` says what a row contains, such as "pair"."""
+    """Return the file if it is a table, else raise CorpusError. `row` names the content of a row, such as "pair"."""
     if file.kind == "text":
         raise CorpusError(f"{file.label}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
     return file
 
 
 def input_states(files: tuple[InputFile, ...]) -> list[Any]:
-    """Return path, size and modification time of each file, from which changes of the inputs are detected.
+    """Return the path, size and modification time of each file, from which changes of the inputs are detected.
 
-    For a database, the write-ahead log next to it is included, because the newest rows may be there.
+    The newest rows of a database may be in the write-ahead log next to it, which is included.
     """
     paths = [file.path for file in files]
     logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]

@@ -1,4 +1,4 @@
-"""Test if a model gives the good sentence of a pair a higher probability than the bad sentence.
+"""Test whether a model gives the good sentence of a pair a higher probability than the bad sentence.
 
 The method was introduced by Linzen, Dupoux and Goldberg (2016). The files of BLiMP (Warstadt and others 2020) can be
 read directly.
@@ -17,8 +17,8 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-# The columns in which BLiMP names the group of a pair. The first of them that a file has is used. If a file has none,
-# its name is the group.
+# The columns that name the group of a pair in BLiMP. The first of these columns in a file is used. Without them, the
+# file's name is the group.
 GROUP_COLUMNS = ("UID", "field", "linguistics_term")
 NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.
 
@@ -54,7 +54,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
     """
     counts: dict[
         str, list[int]
-        # For each group: the number of pairs, of pairs ranked correctly, and of pairs whose good sentence is shorter.
+        # For each group: the number of pairs, of correctly ranked pairs, and of pairs whose good sentence is shorter.
     ] = {}
     pairs = (pair for file in readable_inputs(source).files for pair in read_pairs(file, good, bad, group))
     while batch := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -71,7 +71,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
 
 
 def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
-    """Yield the pairs of a table. Without `group`, the first of GROUP_COLUMNS in the table gives the group."""
+    """Yield the pairs of a table. If `group` is None, the first of GROUP_COLUMNS in the table names the group."""
     column = group or first_column(table(file, "pair"), GROUP_COLUMNS)
     try:
         for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):

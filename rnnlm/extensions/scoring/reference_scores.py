@@ -1,7 +1,7 @@
 """Compute reference scores: the scores of a model's own validation text, with which scored texts are compared.
 
-The training text would be no suitable reference, because a model has a lower loss on text that it was trained on than
-on new text of the same kind. On the validation text, it has the same loss as on new text.
+The validation text is used because a model has the same loss on it as on new text of the same kind. The loss on the
+training text is lower.
 
 The reference scores are stored in the model's folder (MODEL/reference/line.parquet and paragraph.parquet), so that a
 registered version includes them. For a model without them, they are computed once and stored in the rnnlm home.
@@ -36,19 +36,19 @@ Unit = Literal["line", "paragraph"]
 DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
-# The largest number of documents in the reference, which are sampled evenly from the validation split.
+# The largest number of documents in the reference. They are sampled evenly from the validation split.
 REFERENCE_DOCUMENTS = 10_000
-# The largest number of bytes in the reference if the model still has to score the text. The sample never becomes
-# smaller than about ENOUGH_DOCUMENTS.
+# If the model has not scored the validation text yet, only about this many bytes are sampled, but not fewer than about
+# ENOUGH_DOCUMENTS.
 REFERENCE_BYTES = 100_000
-# A sufficient number of documents: their distance by chance is at most 1.95 / sqrt(500) = 0.09, half the drift
+# A sufficient number of documents. Their distance by chance is at most 1.95 / sqrt(500) = 0.09, which is half the drift
 # threshold.
 ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
-    """Store the scores of the run's validation text in the model's folder, by line and by paragraph, unless they exist.
+    """Store the scores of the run's validation text by line and by paragraph in the model's folder, unless they exist.
 
     The losses of the run's evaluation are reused if the dataset's rows are whole lines, each scored independently.
     """
@@ -65,7 +65,7 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 
 
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
-    """Return the file with a model's reference scores, which are computed if the file is missing.
+    """Return the file with a model's reference scores. If the file is missing, compute them.
 
     Raise DatasetError if they must be computed but the model's dataset is missing.
     """
@@ -89,7 +89,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """Return True if the file has scores of this model, made by the current version of the code."""
+    """Return True if the file contains scores of this model that the current version of the code computed."""
     if not path.is_file():
         return False
     try:
@@ -121,7 +121,7 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Return an iterator over non-blank lines or whole documents, and n if only every n-th of them is used.
+    """Return an iterator over lines with text or whole documents, and n if only every n-th of them is used.
 
     If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply.
     """
@@ -141,7 +141,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """Return n if every n-th of `count` documents is sampled for the reference. With n = 1, all are used."""
+    """Return n if every n-th of `count` documents is sampled for the reference. If n is 1, all documents are used."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 

@@ -1,6 +1,6 @@
 """Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-The output also stores its provenance, from which a repeated scoring is recognized and skipped.
+The output also contains its provenance. If a scoring is repeated, it is skipped because of an equal provenance.
 """
 
 import json
@@ -30,7 +30,7 @@ Provenance = dict[str, Any]
 
 
 def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
-    """Raise an error if the output cannot be written, so that scoring does not fail after hours of work.
+    """Raise an error if the output cannot be written. Otherwise scoring would fail after hours of work.
 
     Raise HomeError if the path is not writable, and ConfigError if writing would replace an input or the table of
     another program.
@@ -71,7 +71,7 @@ def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) ->
 def write_output(output: Path, shards: list[Path], provenance: Provenance) -> None:
     """Write all shards in order. An existing file or table is replaced.
 
-    The caller must hold the output's lock, because partial files of a killed run are removed first.
+    The caller must hold the output's lock, because partial files of a killed run are removed.
     """
     remove_partials(output)
     try:
@@ -97,7 +97,7 @@ def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> N
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
     """Write the scores in one transaction, so that an interruption leaves the file unchanged.
 
-    Other tables of the database are never changed.
+    Other tables of the database are not changed.
     """
     with connected(output, read_only=False) as connection:
         refuse_foreign_table(connection, output)
@@ -113,7 +113,7 @@ def write_database(output: Path, shards: list[Path], provenance: Provenance) -> 
 
 
 def read_provenance(output: Path) -> Provenance | None:
-    """Return the provenance of an output, or None if there is no output of rnnlm."""
+    """Return the provenance of an output, or None if rnnlm has not written it."""
     if not output.is_file():
         return None
     try:
@@ -167,7 +167,7 @@ def read_shard(path: Path) -> pa.Table:
 
 
 def write_shard(path: Path, table: pa.Table) -> None:
-    """Write a shard atomically, with fast compression, because it is read only once and then removed."""
+    """Write a shard atomically, with fast compression because the file is temporary."""
     with atomic_file(path) as partial:
         pq.write_table(table, partial, compression="lz4", use_dictionary=REPEATED_TEXTS)
 

@@ -100,9 +100,9 @@ class ScoringConfig(EngineConfig):
     @model_validator(mode="before")
     @classmethod
     def ray_scores_on_cpus(cls, values: Any) -> Any:
-        """Choose the CPU if the engine is Ray.
+        """Set the device to the CPU if the engine is Ray.
 
-        The tasks on the Ray cluster request CPU cores, and the cluster's machines may lack the devices of this one.
+        The tasks on the Ray cluster request CPU cores, and the cluster's machines may lack this machine's devices.
         """
         if isinstance(values, dict) and values.get("engine") == "ray":
             if values.get("device", "auto") not in ("auto", "cpu"):

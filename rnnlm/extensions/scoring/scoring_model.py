@@ -1,4 +1,7 @@
-"""Find the model that scores texts by any kind of reference, identify it by a digest, and load it."""
+"""Find the model that scores texts, identify it by a digest, and load it.
+
+Any kind of reference to a model is allowed.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ class FoundModel:
 
     reference: str  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     folder: Path
-    digest: str  # The sha256 of the model, its tokenizer, and the settings that cut text into rows.
+    digest: str  # The sha256 of the model, its tokenizer, and the settings by which text is split into rows.
     origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:

@@ -80,7 +80,7 @@ def quantile_rows(found: Distributions) -> TableRows:
 
 
 def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
-    """Return one row for each kind of strange document. Lines, paragraphs and rows are numbered from 1."""
+    """Return one row for each strange document that was found. Lines, paragraphs and rows are numbered from 1."""
     several = len({document.source for document in strange}) > 1
     return [
         {

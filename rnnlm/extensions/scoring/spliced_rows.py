@@ -1,4 +1,4 @@
-"""Copy the rows of a file with added or replaced values, while every other byte stays unchanged.
+"""Copy the rows of a file with added or replaced values. Every other byte remains unchanged.
 
 The bytes are decoded with a codec that maps each byte to one character. In UTF-16 and UTF-32, each code unit becomes
 one character. Bytes that are invalid in the file's encoding therefore remain unchanged.
@@ -34,7 +34,7 @@ class Script(NamedTuple):
     def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
         """Yield the lines after the byte-order mark, including line ends.
 
-        They are divided as in reading for scoring.
+        Line ends are recognized as in reading for scoring.
         """
         reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
         try:
@@ -62,15 +62,15 @@ def script_of(file: InputFile, head: bytes) -> Script:
     Raise CorpusError if line ends in the file's encoding differ from those in ASCII.
     """
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
-    # If files were joined, two marks may stand at the beginning. The reader skips both of them.
+    # Concatenated files may begin with two marks. The reader skips both of them.
     count = 2 if mark and head.startswith(mark * 2) else 1
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
         codec = wide[0]
-        if not codec.endswith("e"):  # The byte order need not be named, because the byte-order mark shows it.
+        if not codec.endswith("e"):  # The byte-order mark determines the byte order.
             codec += "-be" if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE) else "-le"
         return Script(file.encoding, codec, "surrogatepass", (mark * count).decode(codec))
-    # With utf-8-sig, each encoded cell would begin with a byte-order mark.
+    # The encoding utf-8-sig would write a byte-order mark into each cell.
     encoding = "utf-8" if is_utf_8(file.encoding) else file.encoding
     if "\r\n".encode(encoding) != b"\r\n":
         raise CorpusError(f"{file.label}: is in {file.encoding}, in which it cannot be copied; convert it to UTF-8")
@@ -78,12 +78,12 @@ def script_of(file: InputFile, head: bytes) -> Script:
 
 
 def with_members(line: str, members: Mapping[str, str]) -> str:
-    """Insert members into the line of a JSON object. Members that it already has are replaced in place.
+    """Insert members into the line of a JSON object. Existing members of the same names are replaced in place.
 
     The values of `members` are JSON.
     """
     added = dict(members)
-    # A line without the names and without a \u escape has none of the members.
+    # A line has none of the members if it contains neither their names nor a \u escape.
     if any(name in line for name in members) or "\\u" in line:
         parts, end = [], 0
         for name, start, stop in member_values(line):
@@ -119,9 +119,9 @@ def member_values(line: str) -> Iterator[tuple[str, int, int]]:
 
 
 def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect: Dialect) -> str:
-    """Insert cells into a row of a csv file, in the columns of these names or else after the last heading.
+    """Insert cells into a row of a csv file, in the columns with these names or else after the last heading.
 
-    A row that is too short is filled with empty cells. Cells beyond the last heading stay at the end.
+    A row that is too short is filled with empty cells. Cells beyond the last heading remain at the end.
     """
     cells = dialect.cells_as_they_stand(record)
     line_end = record[len(dialect.delimiter.join(cells)) :]
@@ -133,7 +133,7 @@ def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect
 
 
 def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
-    """Return the rows with these columns added. Columns of the same names are replaced in place."""
+    """Return the rows with these columns added. Columns with the same names are replaced in place."""
     schema = schema_with(rows.schema, fields)
     added = {field.name: column for field, column in zip(fields, columns, strict=True)}
     own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
@@ -143,7 +143,7 @@ def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[p
 
 
 def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
-    """Return the schema with these fields added. Fields of the same names are replaced in place."""
+    """Return the schema with these fields added. Fields with the same names are replaced in place."""
     for field in fields:
         places = schema.get_all_field_indices(field.name)
         for place in places:

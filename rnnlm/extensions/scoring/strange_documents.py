@@ -1,8 +1,8 @@
 """Find the strangest documents of a scoring, by the loss of their wording and by the size of their numbers.
 
-For a model, a number is a few tokens that say little about its size. Numbers are therefore compared separately from the
-wording. The deviations of wording and numbers are measured in median absolute deviations (Hampel 1974), so that they
-can be ranked in one list.
+A model reads a number as a few tokens, whose loss depends little on its size. Numbers are therefore compared separately
+from the wording. The deviations of wording and numbers are measured in median absolute deviations (Hampel 1974), so
+that they can be ranked in one list.
 """
 
 from functools import lru_cache
@@ -21,7 +21,8 @@ from rnnlm.tokenizers.text_tokenizer import WORD, load_tokenizer
 
 SAMPLED_DOCUMENTS = 100_000  # The approximate number of documents from which the usual sizes of numbers are computed.
 LEAST_DEVIATIONS = 3.0  # The smallest deviation, in median absolute deviations, of a listed document.
-MARKED_SHARE = 0.5  # The tokens whose loss exceeds this fraction of the highest token loss are marked.
+# The words whose highest token loss exceeds this fraction of the document's highest token loss are marked.
+MARKED_SHARE = 0.5
 
 
 class UnusualNumber(Record):
@@ -33,7 +34,7 @@ class UnusualNumber(Record):
 
 
 class StrangeDocument(Record):
-    """A document that represents all documents that are strange in the same way."""
+    """A document as an example of all documents that are strange in the same way."""
 
     source: str
     place: int  # The number of the line, paragraph or row within the source, from 0.
@@ -75,7 +76,7 @@ def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument
 
 
 def number_start(text: str, place: int, number: str) -> int:
-    """Return the index where the number begins in the word at `place`, which counts from 1."""
+    """Return the index at which the number begins in the word at `place`, which counts from 1."""
     words = text.split(" ")
     return sum(len(word) + 1 for word in words[: place - 1]) + words[place - 1].find(number)
 
@@ -93,5 +94,5 @@ def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: 
 
 @lru_cache(maxsize=1)
 def reader_of(model_folder: Path) -> tuple[Any, Any]:
-    """Return the tokenizer of a model, and the settings that cut text into rows."""
+    """Return the tokenizer of a model, and the settings by which text is split into rows."""
     return load_tokenizer(model_folder), read_training_provenance(model_folder).cut

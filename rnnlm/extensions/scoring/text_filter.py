@@ -1,7 +1,7 @@
 """Keep or drop documents by their scores, and write them with the same file names, formats and columns.
 
 The scores are computed as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder NAME. They are
-reused, so a new threshold takes only seconds, and an interrupted filter continues. Each output file is written
+reused, so another threshold takes only seconds, and an interrupted filter continues. Each output file is written
 atomically.
 """
 
@@ -35,7 +35,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
 HISTOGRAM_BINS = 40
-EXAMPLES_A_SIDE = 10  # The number of examples in the report on each side of the threshold.
+EXAMPLES_A_SIDE = 10  # The number of examples in the report for each side of the threshold.
 NOTHING_TO_SCORE = "nothing to score"
 VERDICTS_AT_ONCE = 10_000
 NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
@@ -47,7 +47,7 @@ class FilterRecord(Record):
     scoring: ScoringRecord
     output: Path | None = None  # The output folder, or None if there was nothing to filter.
     dropped: Path | None = None
-    rules: tuple[str, ...] = ()  # SQL conditions, all of which hold for a kept document.
+    rules: tuple[str, ...] = ()  # SQL conditions that hold for each kept document.
     counts: TableRows = []  # The rows have the columns reason (None for kept documents), documents and bytes.
     kept_examples: TableRows = []  # The rows have the columns source, place, bits_per_byte, reason and text.
     dropped_examples: TableRows = []
@@ -64,7 +64,7 @@ def scoring_of(config: FilterConfig) -> ScoringConfig:
 
 
 def check_filter(config: FilterConfig) -> None:
-    """Raise an error for a wrong configuration, so that filtering does not fail after hours of scoring.
+    """Raise an error for a wrong configuration. Otherwise filtering would fail after hours of scoring.
 
     Raise ConfigError if the condition is not valid SQL, if an output folder is the folder of the input, or if a JSON
     file contains a list.
@@ -133,7 +133,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
             if source == file.label:
                 filter_file(file, config, verdicts, kept, dropped)
                 source, verdicts = next(by_source, NO_VERDICTS)
-            else:  # The file has no documents, so it has no verdicts.
+            else:  # The file has neither documents nor verdicts.
                 filter_file(file, config, iter(()), kept, dropped)
     folder = work_folder(home, scoring.key)
     home.make(folder)
@@ -146,7 +146,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
 def find_rules(
     home: Home, config: FilterConfig, scoring: ScoringRecord, connection: duckdb.DuckDBPyConnection
 ) -> tuple[str, ...]:
-    """Return the conditions of the filter, all of which must hold. Thresholds are rounded outwards to four digits."""
+    """Return the SQL conditions that hold for each kept document. Thresholds are rounded outwards to four digits."""
     rules = [config.keep] if config.keep else []
     if config.keep_quantiles:
         reference = find_reference(home, str(scoring.model_folder), config.document)
@@ -160,7 +160,7 @@ def find_rules(
 
 
 def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> None:
-    """Fill the table `decisions` with each document's reason to be dropped, or null."""
+    """Fill the table `decisions` with the reason for dropping each document, or null."""
     reason = CaseExpression(SQLExpression("tokens = 0"), ConstantExpression(NOTHING_TO_SCORE))
     for rule in rules:
         reason = reason.when(SQLExpression(f"({rule}) is not true"), ConstantExpression(f"not {rule}"))

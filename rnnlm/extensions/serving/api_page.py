@@ -10,7 +10,7 @@ from rnnlm.display.templates import render
 # The shell replaces this environment variable in the example commands with the token.
 TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"
 JSON_HEADER = "Content-Type: application/json"
-BOUND_WORDS = {  # The words in which the page shows the keywords of a JSON schema.
+BOUND_WORDS = {  # The words that the page shows for the keywords of a JSON schema.
     "minimum": "at least",
     "exclusiveMinimum": "more than",
     "maximum": "at most",

@@ -54,8 +54,8 @@ from rnnlm.runtime.own_origin import OwnOrigin
 
 logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "pages"
-# Scripts are loaded only from this host, and inline scripts are forbidden. Text written by a model or a user therefore
-# cannot run as a script.
+# Scripts are loaded only from this host, and inline scripts are forbidden. Hence text by a model or a user cannot run
+# as a script.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -71,7 +71,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-# Example requests with their titles. The OpenAPI document contains them, and the API page shows them as commands.
+# Example requests with their titles. The OpenAPI document contains them, and the API page shows commands for them.
 GENERATE_EXAMPLES: dict[str, Any] = {
     "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
     "token by token": {"value": {"prompt": "the", "stream": True}},
@@ -102,8 +102,7 @@ def build_app(service: Service) -> FastAPI:
         title="rnnlm",
         description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
-        # FastAPI's own API pages are disabled, because they load scripts from a CDN. The service's API page works
-        # offline.
+        # FastAPI's own API pages load scripts from a CDN. The service's API page also works offline.
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -115,7 +114,7 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    # StarletteHTTPException is also raised for routes that do not exist.
+    # StarletteHTTPException is also raised for unknown routes.
     app.add_exception_handler(StarletteHTTPException, not_served)
     app.add_exception_handler(Exception, failed)
     # The middleware that is added last runs first.
@@ -124,7 +123,7 @@ def build_app(service: Service) -> FastAPI:
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
     elif config.is_loopback:
-        # If a token is set, the origin need not be checked, because pages of other sites do not have the token.
+        # If a token is set, the origin is not checked, because pages of other sites do not have the token.
         app.add_middleware(OwnOrigin)
     names = allowed_hosts(config.host, config.is_loopback)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
@@ -151,7 +150,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def score(request: Annotated[ScoreRequest, Body(openapi_examples=SCORE_EXAMPLES)], client: Request) -> Any:
         """Score a text, token by token.
 
-        For a list of texts, return a list of scores in the same order under `texts`.
+        For a list of texts, return a list of scores in the same order in the field `texts`.
         """
         return await while_connected(client, service.score(request))
 
@@ -161,7 +160,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     ) -> Any:
         """Explain a short text.
 
-        For each step, return what the model reads and predicts, its state and its probabilities.
+        For each step, return the token that the model reads, the token to predict, the state and the probabilities.
         """
         return await while_connected(client, service.explain(request))
 
@@ -189,15 +188,16 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel]) -> Response:
-    """Return the answer that `work` computes. Cancel `work` as soon as the client disconnects."""
+    """Return the result of `work` as a response. Cancel `work` as soon as the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            # Serialize directly, because FastAPI would first validate the message again, field by field.
+            # The message is serialized here, because FastAPI would first validate it again, field by field.
             text = await asyncio.to_thread(task.result().model_dump_json)
             return Response(text, media_type="application/json")
-        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so the response only counts in the metrics.
+        # Only the metrics use this response, because the client has disconnected.
+        return Response(status_code=CLIENT_CLOSED)
     finally:
         for each in (task, gone):
             each.cancel()
@@ -229,12 +229,12 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/health")
     async def health() -> Health:
-        """Answer that the process is alive."""
+        """Report that the process is running."""
         return Health()
 
     @app.get("/ready", responses={503: PROBLEMS[503]})
     async def ready() -> Readiness:
-        """Answer if the service is ready, and with which model."""
+        """Report whether the service is ready and which model it serves."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
         current, reloader = service.current, service.reloader
@@ -269,7 +269,7 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer with status 422, without repeating the input.
+    """Respond with status 422, without repeating the input.
 
     The input may be long, secret, or not valid JSON (for example NaN).
     """
@@ -279,7 +279,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 def field_of(place: tuple[int | str, ...]) -> int | str:
-    """Return the field of the body that has the problem, or else the last part of the problem's location."""
+    """Return the field of the body that caused the problem, or else the last part of the problem's location."""
     return place[1] if place[0] == "body" and len(place) > 1 and isinstance(place[1], str) else place[-1]
 
 
@@ -299,10 +299,13 @@ async def not_served(request: Request, error: Exception) -> Response:
 def problem(
     request: Request, status: int, detail: Any, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer with an error. On OpenAI's paths, the message is also under `error`, where OpenAI's clients expect it."""
+    """Respond with an error.
+
+    On OpenAI's paths, the message is also in the field `error`, as OpenAI's clients expect.
+    """
     body = {"detail": detail}
     if request.url.path.startswith("/v1/"):
         kind = "invalid_request_error" if status < 500 else "server_error"
         body["error"] = {"message": message, "type": kind, "param": None, "code": None}
-    # The JSON is pure ASCII. The name of an unknown field may have an unpaired surrogate, which UTF-8 cannot encode.
+    # The JSON is ASCII, because an unknown field's name may contain an unpaired surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status_code=status, headers=headers, media_type="application/json")

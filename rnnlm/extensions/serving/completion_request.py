@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
 
-MAXIMUM_CHOICES = 128  # The largest number of choices that a request may ask for.
+MAXIMUM_CHOICES = 128  # The largest number of choices in a request.
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
 TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
@@ -27,7 +27,7 @@ Zero = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 0}), A
 
 
 class FieldsOrDefaults(BaseModel):
-    """A message in which a null field gets its default, because many clients send null for fields that are not set."""
+    """A message in which a null field gets its default. Many clients send null for fields that they do not set."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True)
 

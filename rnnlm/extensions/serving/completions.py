@@ -1,6 +1,6 @@
 """OpenAI's completions API, as far as it applies to a language model without instructions.
 
-Existing clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
+OpenAI's clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
 the answer includes the log-probabilities of the prompt's tokens. Fields of the API that this service does not support
 are ignored, unless they would change the text.
 """
@@ -129,7 +129,7 @@ class ChoiceWriter:
             self.stream = service.generate(wanted, self.prompt_ids, loaded)
 
     async def parts(self) -> AsyncGenerator[Choice, None]:
-        """Yield the choice in parts. The last part says why the text ended."""
+        """Yield the choice in parts. The last part contains the reason why the text ended."""
         if self.request.echo:
             yield Choice(index=self.index, text=self.prompt, logprobs=await self.prompt_logprobs())
         if self.stream is None:
@@ -193,7 +193,7 @@ class StopText:
         self.stops, self.rest, self.stopped = stops, "", False
 
     def add(self, text: str) -> str:
-        """Add text, and return the part of the text that can be sent now."""
+        """Add text, and return the part of it that can be sent now, with earlier characters that were held back."""
         self.rest += text
         found = [place for place in (self.rest.find(stop) for stop in self.stops) if place >= 0]
         if found:

@@ -8,10 +8,10 @@ from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature
 
 MAXIMUM_PROMPT = 20_000  # The largest number of characters in a prompt.
 MAXIMUM_TEXT = 100_000  # The largest number of characters in all texts of a request together.
-# The largest number of texts in a request. A limit of characters alone would allow very many short texts, each of which
-# needs an answer.
+# The largest number of texts in a request. It also limits the number of very short texts, each of which needs an
+# answer.
 MAXIMUM_TEXTS = 1_000
-# The largest number of characters in a text to explain. It is low, because each step has a long answer.
+# The largest number of characters in a text to explain. It is low, because the answer for each step is long.
 MAXIMUM_EXPLAINED = 500
 UNITS_SHOWN = 64  # The largest number of units of the state that an explanation shows.
 MAXIMUM_TOKENS = 2_000  # The largest number of tokens that are generated for one prompt.
@@ -28,7 +28,7 @@ class Message(BaseModel):
 class GenerateRequest(Message):
     """A prompt to continue.
 
-    The same request always gives the same text, even if other requests run at the same time.
+    Equal requests always give equal texts, even if other requests run at the same time.
     """
 
     prompt: str = Field(
@@ -49,10 +49,9 @@ class GenerateRequest(Message):
 
 
 def text_form(value: Any) -> str:
-    """Return the tag that says if `value` is a single text or a list.
+    """Return a tag that says whether `value` is a single text or a list.
 
-    With tags, a validation error names the wrong item of a list, and does not also complain that the list is not a
-    single text.
+    With tags, a validation error refers to the wrong item of a list, and not also to the form of a single text.
     """
     return "list" if isinstance(value, list) else "text"
 
@@ -154,7 +153,7 @@ class Scored(TextSums):
 
 
 class ScoredTexts(Message):
-    """The answer to a list of texts. Each text has the same score as if it had been sent alone."""
+    """The answer to a list of texts. The score of each text does not depend on the other texts."""
 
     texts: list[Scored] = Field(description="the scores of the texts, in the order of the request")
 
@@ -185,7 +184,7 @@ class Explained(TextSums):
 
 
 class ModelFacts(Message):
-    """A description of the model. Values that the service cannot find are null."""
+    """A description of the model. Unknown values are null."""
 
     model: str
     corpus: str | None = Field(description="name of the training corpus")

@@ -9,7 +9,7 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, problem
 
 
 def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
-    """Return the names that a request's Host header may have.
+    """Return the names that are allowed in a request's Host header.
 
     If the service listens on a loopback address, only loopback names are allowed, which prevents DNS rebinding. On a
     public address, any name is allowed, because the token protects the service.
@@ -28,7 +28,7 @@ class BearerToken:
             await self.app(scope, receive, send)
             return
         scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-        # Compare in constant time, because the duration of a comparison would reveal how many characters match.
+        # The comparison takes constant time. Otherwise its duration would reveal how many characters match.
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             await self.app(scope, receive, send)
             return

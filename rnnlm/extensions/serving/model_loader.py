@@ -18,14 +18,15 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: two loaded models are equal only if they are the same object.
+@dataclass(frozen=True, eq=False)  # With eq=False, two loaded models are equal only if they are the same object.
 class LoadedModel:
     """A loaded model, which never changes. A request keeps the model with which it started."""
 
     label: str  # The name of the model's version, such as models:/NAME/3, or the model's folder.
     model: LanguageModel
     tokenizer: TextTokenizer
-    cut: SequencesConfig  # How the training text was split into rows. Texts to score are split in the same way.
+    # The settings by which the training text was split into rows. They also apply to texts that are scored.
+    cut: SequencesConfig
     facts: ModelFacts
 
     @cached_property
@@ -44,7 +45,10 @@ class ModelReference:
     alias: str = ""
 
     def label(self) -> str:
-        """Return the label of the current model (see LoadedModel). Raise ModelError if no version has the alias."""
+        """Return the label of the current model: the folder, or the version with the alias.
+
+        Raise ModelError if no version has this alias.
+        """
         if self.folder is not None:
             return str(self.folder)
         version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
@@ -54,7 +58,7 @@ class ModelReference:
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
-    """Find the model that full_reference() names. Raise ModelError if no model or more than one matches."""
+    """Find the model that full_reference() names. Raise ModelError unless exactly one model matches."""
     if wanted is not None and expanded(wanted).is_dir():  # A folder is loaded directly, so no registry is needed.
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)
@@ -65,7 +69,7 @@ def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
 
 
 def load_served_model(home: Home, label: str) -> LoadedModel:
-    """Load the model with this label (see ModelReference.label). Raise ModelError if it cannot be loaded."""
+    """Load the model with this label; see ModelReference.label(). Raise ModelError if it cannot be loaded."""
     folder = model_folder(home, label)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     cut = read_training_provenance(folder).cut

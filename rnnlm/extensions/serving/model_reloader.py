@@ -1,4 +1,4 @@
-"""Load another model when its alias moves. Requests continue with the model with which they started."""
+"""Load another model when the alias moves to another version. Running requests continue with their model."""
 
 import logging
 import threading
@@ -27,7 +27,7 @@ class ModelReloader:
         self._thread = threading.Thread(target=self._watch, name="rnnlm-reloader", daemon=True)
 
     def start(self) -> None:
-        # A model that is given by its folder does not change, so nothing has to be checked.
+        # A model in a folder does not change, so no thread is needed.
         if self.reference.folder is None:
             self._thread.start()
 
@@ -39,17 +39,17 @@ class ModelReloader:
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            # The thread may be waiting for a registry that does not answer, so the wait is limited.
+            # The thread may be waiting for a registry that does not respond, so the wait is limited.
             self._thread.join(timeout=5)
 
     def check(self) -> bool:
-        """Load the model that the alias names if it is another one than before. Return True in that case."""
+        """Load the model with the alias if the alias has moved to another version. Return True if it has moved."""
         label = self.reference.label()
         if label == self.current.label:
             return False
         new = load_served_model(self.reference.home, label)
         logger.warning("serving %s instead of %s", label, self.current.label)
-        self.current = new  # A single assignment, so each request sees either the old or the new model.
+        self.current = new  # This is a single assignment, so each request gets either the old or the new model.
         self.swaps += 1
         return True
 
@@ -58,7 +58,7 @@ class ModelReloader:
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()
-            # The registry may be unavailable or the version damaged. The thread must continue in any case.
+            # The thread must continue even if the registry is unavailable or the version is damaged.
             except Exception as error:
                 failures += 1
                 self.failures += 1

@@ -29,7 +29,8 @@ from rnnlm.generation.sampling import Sampling, text_sampling
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 AnswerT = TypeVar("AnswerT")
-Check = Callable[[], None]  # A function that long work calls regularly. It stops the work by raising an exception.
+# A function that a long computation calls regularly. It stops the computation by raising an exception.
+Check = Callable[[], None]
 
 
 class Service:
@@ -65,7 +66,7 @@ class Service:
         """Run `work_on_text` in a thread, so that prompts continue. Only one such call runs at a time.
 
         Raise BusyError if waiting or working takes longer than maximum_seconds. If this coroutine is cancelled, the
-        work leaves the queue or stops before the next window or step of its text.
+        work leaves the queue, or stops before the next window or step of the text.
         """
         loaded, seconds = self.current, self.config.maximum_seconds
         deadline = time.monotonic() + seconds
@@ -88,9 +89,9 @@ class Service:
                 raise BusyError(f"not scored within {seconds:g} s; send less text")
 
         def ended(work: "asyncio.Future[AnswerT]") -> None:
-            # Retrieve the exception, so that asyncio does not warn if no task awaits the work any more.
+            # The exception is retrieved, because asyncio would warn about it if no task awaits the work.
             work.exception()
-            # The lock is released only when the work has ended. Otherwise two texts would compete for the processor.
+            # The lock is released after the work has ended. Otherwise two texts would compete for the processor.
             self._scoring.release()
 
         work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
@@ -107,8 +108,8 @@ class Service:
     ) -> "GenerationStream":
         """Submit a prompt. Raise BusyError if the queue is full.
 
-        If `prompt_ids` are given, they replace the text of the prompt, and `loaded` must be the model to which they
-        belong. Without `loaded`, the current model is used.
+        If `prompt_ids` are given, they replace the text of the prompt, and `loaded` must be the model whose tokenizer
+        encoded them. Without `loaded`, the current model is used.
         """
         return GenerationStream(self, request, prompt_ids, loaded or self.current)
 
@@ -147,8 +148,8 @@ class GenerationStream:
     async def parts(self) -> AsyncGenerator[Token | Generated, None]:
         """Yield each token, and at the end a Generated without tokens.
 
-        Closing the generator removes the prompt from the batch. Raise BusyError if no token was sampled in time. Errors
-        of the batcher are raised again.
+        Closing the generator removes the prompt from the batch. Raise BusyError if no token was sampled within the time
+        limit. Errors of the batcher are raised again.
         """
         decoder, ids = IncrementalDecoder(self.loaded.tokenizer, self._prompt_ids), list[int]()
         try:
@@ -171,7 +172,7 @@ class GenerationStream:
             raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            # The text is the one that `rnnlm generate` prints for these tokens.
+            # `rnnlm generate` prints the same text for these tokens.
             text=self.loaded.tokenizer.decode(ids).strip(),
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),

@@ -14,7 +14,7 @@ BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 
 class ServiceMetrics(Collector):
-    """Metrics that are read from the service on request, so that sampling never waits for a counter's lock."""
+    """Metrics that are read from the service on request, so that sampling does not wait for a counter's lock."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -41,7 +41,7 @@ class ServiceMetrics(Collector):
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own.
+    """The metrics of one service, in a separate registry.
 
     The global registry would mix the metrics of two services in one process.
     """
@@ -83,7 +83,7 @@ class MeasuringMiddleware:
         try:
             await self.app(scope, receive, send_and_note)
         finally:
-            # All unknown paths share one label. Otherwise clients could fill the memory with labels of their own.
+            # All unknown paths share one label. Otherwise a client could fill the memory with new labels.
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)

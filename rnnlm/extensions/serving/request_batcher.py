@@ -1,6 +1,6 @@
-"""Continuous batching (Yu et al. 2022, Orca), in which one thread continues all current prompts together.
+"""Continuous batching (Yu et al. 2022, Orca): one thread continues all current prompts together.
 
-Prompts join and leave the batch between two steps. Each prompt has its own settings, time limit and model.
+Prompts enter and leave the batch between two steps. Each prompt has its own settings, time limit and model.
 """
 
 import logging
@@ -19,8 +19,8 @@ from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling, new_continuation
 
 logger = logging.getLogger(__name__)
-# The number of rows in matrix products is a multiple of this number. It must be a multiple of 8, so that a prompt's
-# text does not depend on the batch (see Continuations).
+# The number of rows in matrix products is a multiple of this number, which must be a multiple of 8. With such numbers,
+# a prompt's text does not depend on the batch (see Continuations).
 ROWS_IN_PRODUCTS = 8
 
 
@@ -40,7 +40,7 @@ class BusyError(Exception):
 class GenerationJob:
     """A prompt to continue.
 
-    In the batcher's thread, on_event is called with each SampledToken, and at the end with a Finish or an exception.
+    The batcher's thread calls on_event with each SampledToken, and at the end with a Finish or an exception.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class GenerationJob:
         prompt_ids: list[int],  # The token ids of the prompt, beginning with <bos>.
         sampling: Sampling,
         alternatives: int,
-        deadline: float,  # When the job must be over, as a time of time.monotonic.
+        deadline: float,  # The time limit of the job, as a value of time.monotonic.
         on_event: Callable[[SampledToken | Finish | Exception], None],
     ) -> None:
         self.loaded, self.alternatives, self.deadline, self.on_event = loaded, alternatives, deadline, on_event
         self.continuation = new_continuation(prompt_ids, sampling, self.on_token)
-        self.over = False  # True once the client has left or the batcher has ended the job.
+        self.over = False  # True if the client has disconnected or the batcher has ended the job.
 
     def on_token(self, continuation: Continuation, logits: Tensor) -> None:
         """Report the new token, and the end of the text if the token is the last one."""
@@ -81,7 +81,7 @@ class Batcher:
         self.waiting: deque[GenerationJob] = deque()
         self.running: list[GenerationJob] = []
         self.steps = self.tokens = 0  # The number of model calls that sampled tokens, and the number of sampled tokens.
-        # The prompts by model. After a reload, the old and the new model are in use for a while.
+        # The prompts of each model. After a reload, the old and the new model are both used for a while.
         self._batches: dict[LoadedModel, Continuations] = {}
         self._closed = False
         self._changed = threading.Condition()
@@ -128,12 +128,13 @@ class Batcher:
             job.end(BusyError("the service is shutting down"))
 
     def _sweep(self) -> None:
-        """End jobs whose time is over, remove jobs that have ended, and drop models without jobs."""
+        """End jobs whose time limit is reached, and remove ended jobs and models without jobs."""
         now = time.monotonic()
         for job in (*self.waiting, *self.running):
             if not job.over and now >= job.deadline:
                 job.end("time")
-            if job.over:  # The flag is read only here. If the client leaves later, the next sweep removes the job.
+            # The flag is read only here, so that a client that disconnects later is handled by the next sweep.
+            if job.over:
                 job.continuation.done = True
         for continuations in self._batches.values():
             continuations.remove_done()
@@ -148,7 +149,7 @@ class Batcher:
             if continuations.running:
                 jobs = [job for job in self.running if job.loaded is loaded and not job.continuation.unread]
                 self._attempt(jobs, partial(self._advance, continuations))
-        # Only a part of one prompt is read per step, so that a long prompt does not delay the others.
+        # Each step reads only a part of one prompt, so that a long prompt does not delay the others.
         reader = next((job for job in self.running if job.continuation.unread), None)
         if reader is not None:
             self._attempt([reader], partial(self._read, reader))
@@ -169,7 +170,7 @@ class Batcher:
         self.steps, self.tokens = self.steps + 1, self.tokens + rows
 
     def _read(self, job: GenerationJob) -> None:
-        """Read the next part of the prompt. At the end of the prompt, its first token is sampled."""
+        """Read the next part of the prompt. After its last part, sample the first token."""
         loaded = job.loaded
         if loaded not in self._batches:
             self._batches[loaded] = Continuations(loaded.weights, loaded.tokenizer.eos_id, ROWS_IN_PRODUCTS)

@@ -1,4 +1,4 @@
-"""Listen, serve and shut down. This is the process of `rnnlm serve`."""
+"""Listen, serve and shut down. This module runs in the process of `rnnlm serve`."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce:
 
 
 def uvicorn_server(service: Service) -> uvicorn.Server:
-    """Return a uvicorn server that is to serve on a socket which already listens."""
+    """Return a uvicorn server for a socket that already listens."""
     config = service.config
     protocol: Any = functools.partial(HeaderDeadlineProtocol, config.maximum_header_seconds)
     return uvicorn.Server(
@@ -42,7 +42,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            # The number of connections at which further ones get status 503.
+            # The number of connections above which uvicorn responds with status 503.
             limit_concurrency=config.maximum_connections,
             timeout_graceful_shutdown=config.drain_seconds,
         )
@@ -52,7 +52,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
 class HeaderDeadlineProtocol(H11Protocol):
     """HTTP/1.1 with a time limit for a request's headers, which uvicorn lacks.
 
-    Without the limit, idle connections could occupy all connections that the server accepts. The time starts with the
+    Without the limit, idle clients could occupy all connections that the server accepts. The time starts with the
     connection or with the end of a response, and ends when the next headers are complete.
     """
 
@@ -71,7 +71,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.wait_for_headers()
-        super().on_response_complete()  # May begin the next request, if it has been received already.
+        super().on_response_complete()  # This may begin the next request, if it has already been received.
         self.stop_if_headers_are_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -40,13 +40,13 @@ TopTokens = list[tuple[int, float]]  # Pairs of token id and probability, the mo
 
 
 def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
-    """Return a copy of the model, with the same weights, that calls `check` before each window that a network reads.
+    """Return a copy of the model that calls `check` before each window that a network reads.
 
-    An exception of `check` ends the work.
+    The copy has the same weights. An exception of `check` ends the computation.
     """
     checked = copy.copy(model)
     if isinstance(checked, Ensemble):
-        # The copy shares modules with the model, and average() would change them.
+        # average() is not called, because it would change modules that the copy shares with the model.
         checked.averaged = [interruptible(network, check) for network in model.networks]
         return checked
 
@@ -61,13 +61,13 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
     """Score the text, or each text of the list.
 
-    `check` is called between the windows of a text. Its exceptions are passed on, a BusyError with the index of the
-    text.
+    `check` is called between the windows of a text. Its exceptions are raised again; the index of the text is added to
+    a BusyError.
     """
     if isinstance(request.text, str):
         return score_text(loaded, request.text, request.alternatives, check)
-    # Texts are scored one at a time. In a batch, sums would be rounded differently, so that a text's score would depend
-    # on the other texts.
+    # Texts are scored one at a time. In a batch, sums would be rounded differently, and a text's score would depend on
+    # the other texts.
     scores = []
     for index, text in enumerate(request.text):
         try:
@@ -86,7 +86,7 @@ def score_text(
 ) -> Scored:
     """Score a text as document_losses() does, and add the position and the alternatives of each token.
 
-    `check` is called between the windows of the text, and its exceptions are passed on.
+    `check` is called between the windows of the text. Its exceptions are raised again.
     """
     if check is not None:
         loaded = replace(loaded, model=interruptible(loaded.model, check))
@@ -115,7 +115,7 @@ def score_text(
 
 
 def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
-    """Return the fields of an answer that are about the whole text."""
+    """Return the fields of an answer that refer to the whole text."""
     return {
         "model": loaded.label,
         "log_probability_nats": -loss.summed_nll_nats,
@@ -190,7 +190,7 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
     explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
     _, layers, hidden_size = explanation.states.shape
     units = shown_units(layers, hidden_size)
-    # Rounded as float64, because rounded float32 numbers would have many decimals in JSON.
+    # The states are rounded as float64, because rounded float32 numbers would have many decimals in JSON.
     states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)
     return Explained(
         **sums_of_text(loaded, explanation.loss),

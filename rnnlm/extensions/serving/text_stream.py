@@ -1,4 +1,4 @@
-"""Decode a stream of tokens incrementally. Each token gives the text that it adds."""
+"""Decode a stream of tokens incrementally. For each token, the added text is returned."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ class IncrementalDecoder:
     """An incremental decoder of token ids.
 
     The concatenated results of add() are the decoded ids without the prompt's text and without an incomplete character
-    at the end. A token cannot be decoded alone: a word has a space before it unless it comes first, and a byte may be
+    at the end. A token cannot be decoded alone. A word has a space before it unless it comes first, and a byte may be
     only a part of a character. Each token is therefore decoded together with the previous token, and an incomplete
     character is held back.
     """
@@ -21,7 +21,7 @@ class IncrementalDecoder:
         """Begin a text. After a prompt, the first token also adds the space that separates it from the prompt."""
         self.tokenizer = tokenizer
         self.ids = list(prompt_ids[-PROMPT_TOKENS:])
-        self.context = 0  # The index of the first id that is still decoded, as context.
+        self.context = 0  # The index of the first id that is still decoded as context.
         self.written = len(self.ids)  # The number of ids whose text was returned or belongs to the prompt.
 
     def add(self, token_id: int) -> str:

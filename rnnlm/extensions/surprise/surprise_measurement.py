@@ -1,6 +1,6 @@
-"""Measure where a run's model is surprised, once per run.
+"""Find the text that surprises a run's model. The results are stored once for each run.
 
-RUN/losses then has two Parquet files with losses, the tables of the queries in sql/surprise, and plots.
+RUN/losses contains two Parquet files with losses, the tables of the queries in sql/surprise, and plots.
 """
 
 import shutil
@@ -27,7 +27,7 @@ from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"
-# The approximate number of tokens that are stored at most, in about 100 MB. If the split is larger, a random sample of
+# The approximate maximum number of stored tokens, which need about 100 MB. If the split is larger, a random sample of
 # its sentences is stored.
 STORED_TOKENS = 10_000_000
 SENTENCES_SHOWN = 10
@@ -35,7 +35,7 @@ MINIMUM_TOKENS = 5  # The smallest number of tokens in a sentence that is listed
 
 
 class SurpriseTables(Record):
-    """The tables, as lists of rows. The headers of the queries in sql/surprise explain their columns."""
+    """The tables, as lists of rows. The comments at the top of the queries in sql/surprise explain their columns."""
 
     # The fraction of sentences that were analysed. If it is below 1, all tables describe a random sample.
     share: float = 1.0
@@ -94,7 +94,7 @@ def surprise_of_run(
 
 
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
-    """Do for a model's folder what surprise_of_run() does for a run. The dataset must be in this rnnlm home."""
+    """Return the result of surprise_of_run() for the model in a folder. The dataset must be in this rnnlm home."""
     folder = model_folder.parent
     stored = RunFolder(folder)
     if not stored.facts or not stored.configuration:
@@ -117,7 +117,7 @@ def query_surprise(folder: Path) -> SurpriseTables:
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"
-    # A single thread always adds in the same order, so the same files give the same figures to the last bit.
+    # A single thread always adds in the same order, so the same files give exactly the same values.
     settings: dict[str, Any] = {"memory_limit": "512MiB", "temp_directory": str(spilled), "threads": 1}
     with duckdb.connect(config=settings) as connection:
         (totals,) = table(connection, "surprise/measure_split", of_tokens)

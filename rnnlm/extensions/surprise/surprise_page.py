@@ -1,4 +1,4 @@
-"""The report on where a model is surprised."""
+"""The report on the text that surprises a model."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ DISTANCES = ("neither", "the token before", "the one before that")
 
 
 def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
-    """Return tables with formatted figures by title, in the order of the report."""
+    """Return tables with formatted values by title, in the order of the report."""
     measured = surprise.tables
     heading = f"{SPLIT_NAMES[surprise.split]} perplexity"
     return {

@@ -36,7 +36,10 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
-    """Plot the loss of each bucket of token frequencies and, below it, its share of tokens and of total loss."""
+    """Plot the loss of each bucket of token frequencies.
+
+    A plot below shows its fractions of all tokens and of the loss.
+    """
     figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
     set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")
     places = range(len(rows))
@@ -71,7 +74,7 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def losses_and_errors(rows: TableRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean loss of each bucket in nats per token, and two standard errors of it, (buckets,) each."""
+    """Return the mean loss of each bucket in nats per token, and twice its standard error, (buckets,) each."""
     losses, errors = ([row[column] for row in rows] for column in ("nll_nats_per_token", "standard_error"))
     return np.array(losses), 2 * np.array(errors)
 

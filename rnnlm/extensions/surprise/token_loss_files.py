@@ -16,7 +16,7 @@ from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
-TEXT_TOKENS = 512  # The number of tokens after which the text of a sentence is cut off. Its losses are complete.
+TEXT_TOKENS = 512  # The text of a sentence is truncated after this number of tokens. Its losses are complete.
 # The table has one row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
@@ -26,7 +26,7 @@ TOKENS_SCHEMA = pa.schema(
         ("position", pa.int64()),  # The position of the token within the sentence, from 0.
         ("token_id", pa.int32()),
         ("previous_token_id", pa.int32()),
-        ("training_count", pa.int64()),  # The token's number of occurrences as a target in the training split.
+        ("training_count", pa.int64()),  # The number of times that the token is a target in the training split.
         ("nll_nats", pa.float32()),
     ]
 )
@@ -100,7 +100,7 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
-        if len(starts):  # If no sentence begins here, the whole chunk is inside a long sentence.
+        if len(starts):  # If no sentence begins in this chunk, the chunk is inside a long sentence.
             complete = np.concatenate([*waiting, chunk[: starts[-1]]])
             if len(complete):
                 yield complete

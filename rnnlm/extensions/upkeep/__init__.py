@@ -1,1 +1,1 @@
-"""Upkeep of an rnnlm home: retention removes what is no longer needed, and a backup copies what must not be lost."""
+"""Upkeep of an rnnlm home: retention removes items that are no longer needed, and a backup copies the others."""

@@ -1,6 +1,6 @@
 """Check the contents of a backup before anything is written, because an archive may come from an untrusted source.
 
-A manifest with valid digests does not prove that rnnlm made the archive.
+A manifest with valid digests does not prove that rnnlm created the archive.
 """
 
 import os
@@ -31,7 +31,7 @@ DATABASE_SECONDS = 600  # The longest time of one check in seconds. A malicious 
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
-    """Raise HomeError if the manifest cannot have been made by backup.py. `length` is the archive's size in bytes."""
+    """Raise HomeError if backup.py cannot have written the manifest. `length` is the archive's size in bytes."""
     problem = problem_of_manifest(manifest, length)
     if problem is not None:
         raise HomeError(

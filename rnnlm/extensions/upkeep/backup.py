@@ -1,7 +1,7 @@
 """Back up an rnnlm home in use: registry, metrics, corpora, Prefect's database and files of registered versions.
 
 The databases are copied first, with SQLite's online backup. A file is complete before a row of a database names it, and
-never changes afterwards. The files, which are copied later, are therefore consistent with the databases.
+never changes afterwards. Hence the files, which are copied later, are consistent with the databases.
 """
 
 import os
@@ -139,7 +139,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
                 closing(sqlite3.connect(snapshot)) as target,
             ):
                 source.backup(target)
-                # The journal mode `delete` gives a single file, without a write-ahead log next to it.
+                # With the journal mode `delete`, the copy is a single file without a write-ahead log.
                 target.execute("pragma journal_mode = delete")
                 (found,) = target.execute("pragma quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
@@ -174,11 +174,11 @@ def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[s
 
 
 def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str | None]]:
-    """Yield the files to copy, each with its sha256 if a COMPLETE marker has it, else None.
+    """Yield the files to copy, each with its sha256 in a COMPLETE marker, or None if no marker lists the file.
 
     These are all corpora, the artifacts of all MLflow runs, and the files of registered versions with all items from
     which the versions were made. If the registry is not in the rnnlm home, all finished runs and the items that they
-    need take the place of the versions.
+    need are copied instead of the versions.
     """
     chosen: dict[Key, str] = {}
     kinds = {"version", "corpus", "note", "mlflow-run"} | (set() if is_embedded(home) else {"run"})
@@ -194,7 +194,7 @@ def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str |
 def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the file, or all files of the folder, with their digests from the folder's COMPLETE markers.
 
-    Files that a marker names are yielded even if they are missing. Hidden files are incomplete writes and are left out.
+    Files in a marker are yielded even if they are missing. Hidden files are incomplete and are left out.
     """
     found = [path] if path.is_file() else []
     for folder, below, names in os.walk(path, followlinks=True):
@@ -206,6 +206,7 @@ def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
             try:
                 digests |= {marker.parent / name: digest for name, digest in read_marker(marker.parent).items()}
             except ValueError as error:
-                # No file has this text as its sha256, so the marker will be reported as damaged.
+                # The error message takes the place of a sha256. It matches no file, so the marker will be reported as
+                # damaged.
                 digests[marker] = str(error)
     yield from ((file, digests.get(file)) for file in sorted({*found, *digests}))

@@ -1,8 +1,8 @@
 """The file of a backup, a tar archive with an rnnlm home's files and a manifest.
 
-Each archive is self-contained and written once. `tar -x` can unpack it too. The manifest has the position of every
-file, so that files after a damaged one can still be found. The manifest is stored twice, and the last lines of the
-archive have the positions of both copies.
+Each archive is self-contained and written once. `tar -x` can also unpack it. The manifest has the position of every
+file, so that files after a damaged one can still be found. It is stored twice, and the last lines of the archive
+contain the positions of both copies.
 """
 
 import hashlib
@@ -75,7 +75,7 @@ class ArchiveWriter:
         self.files: dict[str, BackedUpFile] = {}
 
     def add(self, name: str, path: Path) -> BackedUpFile | None:
-        """Append a file. If it shrinks while it is read, return None and do not list it in the manifest."""
+        """Append a file. If it becomes shorter while it is read, return None and do not list it in the manifest."""
         with path.open("rb") as source:
             size = path.stat().st_size
             reader = HashingReader(source, size)
@@ -104,7 +104,7 @@ class ArchiveWriter:
 def read_manifest(archive: Path) -> Manifest:
     """Read the manifest.
 
-    Raise HomeError if the file is not a backup, if it was cut off, or if both copies of the manifest are damaged.
+    Raise HomeError if the file is not a backup, if it was truncated, or if both copies of the manifest are damaged.
     """
     if archive.is_dir():
         raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")
@@ -150,7 +150,7 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
                 left -= len(data)
                 digest.update(data)
                 yield data
-    except OSError as error:  # A block of the disk is damaged. Other files may still be readable.
+    except OSError as error:  # The disk cannot read this file. Other files may still be readable.
         raise DamagedFileError(f"{archive}: cannot be read ({error.strerror})") from error
     if digest.hexdigest() != file.sha256:
         raise DamagedFileError(f"{archive}: a file in it differs from its sha256")

@@ -12,8 +12,8 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.stage_folders import DatasetFolder, RunFolder
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
-# The kinds of items, in the order of their removal. An item is removed before the items that it needs, so that no
-# remaining item lacks one after an interruption.
+# The kinds of items in the order of their removal. An item is removed before the items that it needs, so that no item
+# lacks one after an interruption.
 ITEM_KINDS = (
     "version",
     "model",  # The files of a registered version, in artifacts/.
@@ -21,7 +21,7 @@ ITEM_KINDS = (
     "mlflow-run",
     "dataset",
     "description",
-    "start",  # For warm starts: copies of models, and decisions about the model with which a dataset's training begins.
+    "start",  # Copies of models from which training starts, and the decision for each dataset which model that is.
     "note",
     "corpus",
     *DERIVED,  # Items that can be computed or downloaded again.
@@ -40,14 +40,13 @@ class Inventory(Record):
 def take_inventory(home: Home) -> Inventory:
     """List the items of an rnnlm home.
 
-    The registry is read first, so that anything registered later is newer than the items found to be removable.
+    The registry is read first. Hence items that are registered later are newer than all items that may be removed.
     """
     store = read_store(home)
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
         trained = items.get(("run", version.facts.get("run_id", "")))
-        # If a stage is skipped because its result exists, only the run is marked as used, so the run's use counts for
-        # the version.
+        # A stage that is skipped only marks the run as used, so the run's use counts for the version, too.
         used = max(version.created_ms / 1000, trained.used if trained else 0.0)
         kind, name = version_key(version)
         items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))
@@ -73,8 +72,7 @@ def lineage(version: RegistryVersion) -> tuple[Key, ...]:
 def files_of(home: Home) -> Iterator[Item]:
     """Yield the items that are files and folders of the rnnlm home."""
     notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
-    # For each kind, the function that returns the items that an item of this kind needs. Kinds without a function need
-    # nothing.
+    # For each kind, a function that returns the items that an item of this kind needs. Other kinds need nothing.
     needs: dict[str, Callable[[Path], Iterable[Key]]] = {
         "run": needs_of_run,
         "dataset": lambda path: needs_of_dataset(path, decisions.get(path.name, [])),
@@ -103,7 +101,7 @@ def files_of(home: Home) -> Iterator[Item]:
 
 
 def needs_of_run(path: Path) -> Iterator[Key]:
-    """Yield the run's dataset and MLflow run and, if the run is unfinished, the model from which it started."""
+    """Yield the run's dataset and MLflow run and, for an unfinished run, the model from which it started."""
     run = RunFolder(path)
     started = run.started
     if dataset := started.get("dataset_id"):
@@ -158,6 +156,6 @@ def last_used(path: Path) -> float:
     for place in (path, *entries(path)):
         try:
             times.append(place.stat().st_mtime)
-        except FileNotFoundError:  # The file has disappeared, because another process is writing to this folder.
+        except FileNotFoundError:  # The file has disappeared, because another process writes to this folder.
             times.append(time.time())
     return max(times)

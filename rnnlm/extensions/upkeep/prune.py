@@ -2,7 +2,9 @@
 
 If the command is killed at any moment, the home still works, and the next prune continues. Registered versions are
 removed first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its
-files. Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
+files.
+
+Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
 (stages.mark_used) before they verify it. Each folder is therefore renamed before it is deleted, under the lock of its
 writers, and renamed back if it was used after the inventory was taken.
 """
@@ -25,7 +27,7 @@ from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.tracking.mlflow_store import is_embedded, is_empty
 
 logger = logging.getLogger(__name__)
-# Prune and backup hold this lock, so that prune does not remove files that a backup is about to copy.
+# Prune and backup hold this lock, so that prune does not remove files that a backup will copy.
 UPKEEP_LOCK = "upkeep"
 # For each kind of item, the lock that its writers hold.
 LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}
@@ -97,7 +99,7 @@ def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
 def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> list[Item]:
     """Remove the planned items that are still unused.
 
-    If an item cannot be removed, the items that it needs are kept too.
+    If an item cannot be removed, the items that it needs are also kept.
     """
     protected: set[Key] = set()
     deleted = remove_planned_versions(home, inventory, plan, config)
@@ -159,7 +161,7 @@ def remove_unused(path: Path, used: float) -> bool:
     """Delete a file or folder, unless it was used after the time `used`."""
     if last_used(path) > used:
         return False
-    # The path is first renamed. If this process is killed, remove_partials or the next prune deletes the renamed path.
+    # The path is renamed first. If this process is killed, remove_partials or the next prune deletes the renamed path.
     aside = partial_path(path)
     try:
         path.replace(aside)
@@ -180,9 +182,9 @@ def delete(path: Path) -> None:
 
 
 def remove_leftover(home: Home, path: Path) -> bool:
-    """Delete the leftover of a killed process, unless a living process works with it.
+    """Delete the leftover of a killed process, unless a running process uses it.
 
-    A folder that was set aside is renamed back if its replacement is missing.
+    A folder that was renamed for deletion is renamed back if its replacement is missing.
     """
     final = path.parent / path.name.removeprefix(".").rpartition(".")[0]
     lock = f"run-{final.name}" if path.parent == home.runs else f"{path.parent.name}-{final.name}"

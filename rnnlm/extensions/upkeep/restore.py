@@ -1,6 +1,6 @@
-"""Restore a backup into an empty rnnlm home, possibly on another path or machine.
+"""Restore a backup into an empty rnnlm home, possibly in another folder or on another machine.
 
-MLflow stores absolute paths, which are rewritten for the new home before its database gets its final name. The
+MLflow stores absolute paths. They are rewritten for the new home before its database is renamed to its final name. The
 databases are restored last, so that an interrupted restore does not look like a complete home. Running the restore
 again completes it. Damaged files of the archive are left out.
 """
@@ -74,7 +74,7 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
 
 
 def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
-    """Raise HomeError if an undamaged database file was not made by MLflow or Prefect.
+    """Raise HomeError if an undamaged file is not a database of MLflow or Prefect.
 
     Copies of the databases are written to a temporary folder in `place`.
     """
@@ -104,8 +104,8 @@ def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: 
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target not in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE):
-        # The files are not synced one by one, which would take minutes for many small files. Instead, os.sync() runs
-        # before the databases get their names.
+        # The files are not synced one by one, which would take minutes for many small files. Instead, os.sync() is
+        # called once before the databases are renamed to their final names.
         partial = partial_path(target)
         try:
             partial.touch(0o600)
@@ -147,6 +147,6 @@ def occupied(path: Path) -> bool:
 
 
 def in_order(manifest: Manifest) -> list[tuple[str, BackedUpFile]]:
-    """Return the files with the registry's database last, so that no model is listed before its files exist."""
+    """Return the files with the registry's database last, so that all files of a listed model exist."""
     last = (PREFECT_DATABASE, MLFLOW_DATABASE)
     return sorted(manifest.files.items(), key=lambda entry: last.index(entry[0]) + 1 if entry[0] in last else 0)

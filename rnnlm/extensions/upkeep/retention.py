@@ -1,7 +1,7 @@
-"""Plan a prune: which items of an rnnlm home are kept, and why. All functions are pure and work on an inventory.
+"""Plan a prune: the items of an rnnlm home that are kept, and the reasons. All functions are pure.
 
 The plan starts from roots: aliases, rollback targets, the newest versions and datasets, and items in use. It then
-follows the items that the roots need. Items that are not reached are removed.
+follows the items that the roots need. All other items are removed.
 """
 
 from collections import defaultdict
@@ -30,8 +30,8 @@ def plan_retention(
 ) -> RetentionPlan:
     """Plan which items are kept.
 
-    `in_use_since` is the start time of the oldest running flow run. Items used since then are kept, because a flow run
-    may read them.
+    `in_use_since` is the start time of the oldest running flow run. Items that were used since then are kept, because a
+    flow run may read them.
     """
     recent = recent_time(config, now, in_use_since)
     kept: dict[Key, str] = {}
@@ -59,7 +59,7 @@ def keep(key: Key, reason: str, inventory: Inventory, kept: dict[Key, str]) -> N
 
 
 def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: float) -> Iterator[tuple[Key, str]]:
-    """Yield the items that are kept for their own sake, each with the reason."""
+    """Yield the items that are kept even if no other item needs them, each with the reason."""
     items = inventory.items
     for name, versions in by_name(inventory.versions).items():
         for number, reason in kept_versions(versions, config).items():
@@ -89,7 +89,7 @@ def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersi
 
 
 def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) -> dict[int, str]:
-    """Return the numbers of the versions of one registered model that are kept, each with the reason."""
+    """Return the numbers of the kept versions of one registered model, each with the reason."""
     kept: dict[int, str] = {}
     for version in versions:
         if version.aliases:
@@ -103,11 +103,11 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
     if champion is not None and (best := best_champion(list(versions), champion)) is not None:
         kept.setdefault(best.number, "the best champion of the month")
         for change in read_history(versions):
-            # The change at which the best version ceased to be champion.
+            # The change that replaced the best version.
             if change.before == best.number:
                 kept.setdefault(change.version, f"it replaced version {best.number}")
-    # Comparisons with a champion are numbered, and a promotion needs more evidence the higher the number is. The
-    # version with the highest number is kept, so that numbering continues from it.
+    # The k-th comparison with a champion needs more evidence than the one before. The version with the highest number k
+    # is kept, so that numbering continues.
     for before in {champion, *chain}:
         compared = [version for version in versions if version.parent == before and version.comparison is not None]
         last = max(compared, key=lambda version: (version.comparison or 0, version.number), default=None)
@@ -136,7 +136,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """Return those planned versions that may still be removed. An alias may have moved since the planning."""
+    """Return the planned versions that may still be removed, because an alias may have moved since the planning."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

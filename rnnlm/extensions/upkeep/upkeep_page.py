@@ -31,7 +31,7 @@ def prune_report(pruned: PruneRecord) -> str:
 def prune_rows(pruned: PruneRecord) -> TableRows:
     """Return a row for each kind of item, for each database and for the total.
 
-    There are no rows if the rnnlm home has only the lock of this command.
+    Return no rows if the rnnlm home contains only the lock of this command.
     """
     if all(total.kind == "lock" for total in pruned.totals):
         return []

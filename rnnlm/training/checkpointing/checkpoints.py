@@ -30,7 +30,7 @@ from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-CHECKPOINT_FORMAT = 2  # A checkpoint's format number. Checkpoints with another number are not read.
+CHECKPOINT_FORMAT = 2  # The format number in a checkpoint. Checkpoints with another number are not read.
 CHECKPOINTS = "checkpoints"  # The name of the subfolder in a run's folder.
 COST_SHARE = 0.01  # Writing checkpoints takes at most about this fraction of the training time.
 TENSORS, STATE = "tensors.safetensors", "state.json"
@@ -42,8 +42,9 @@ class Checkpoints:
 
     Only rank 0 writes files. `write` and `load_newest` are collectives, so every rank must call them.
 
-    The next checkpoint is due when writing the last one took less than COST_SHARE of the time since then, and at the
-    latest after `every_seconds`. A killed process therefore loses at most about 100 times the duration of a checkpoint.
+    The next checkpoint is due once COST_SHARE of the time since the last one is more than the seconds that writing it
+    took, at the latest after `every_seconds`. A killed process therefore loses at most about 100 times the duration of
+    a checkpoint.
     """
 
     folder: Path
@@ -53,8 +54,7 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         self.written = time.monotonic()  # The time of the last checkpoint, or the beginning of training.
-        # The seconds that writing the last checkpoint took. Before the first checkpoint they are 0, so that it is due
-        # at once.
+        # The seconds that writing the last checkpoint took. The initial value 0 makes the first checkpoint due at once.
         self.cost_seconds = 0.0
         self.last_step: int | None = None  # The step of the checkpoint that was last written or read.
 
@@ -73,7 +73,7 @@ class Checkpoints:
                 write_checkpoint(self.path(step), step, state)
                 written = True
             except (OSError, SafetensorError) as error:
-                # After a failed attempt, wait for the full `every_seconds` before the next one.
+                # After a failed attempt, the next one is due after `every_seconds`.
                 start = -math.inf
                 message = "%s: cannot be written (%s); training continues, older checkpoints are kept"
                 logger.warning(message, self.path(step), error)
@@ -97,8 +97,8 @@ class Checkpoints:
     def load_before(self, failed_step: int) -> dict[str, Any] | None:
         """Return the newest state from before a step that failed, or None if there is no checkpoint.
 
-        If the newest checkpoint was written right before the failed step, the step would fail again at any learning
-        rate. This checkpoint is therefore renamed, unless it is the only one.
+        If the newest checkpoint was written immediately before the failed step, the step would fail again at any
+        learning rate. This checkpoint is therefore renamed, unless it is the only one.
         """
         steps = self.steps()
         if self.process_group.is_main and len(steps) > 1 and self.last_step == failed_step:
@@ -109,7 +109,7 @@ class Checkpoints:
         """Return the state of the newest undamaged checkpoint, or None if there is none.
 
         Damaged checkpoints are renamed with a warning. Raise HomeError if a checkpoint cannot be read, for instance for
-        lack of permission. Such a checkpoint may be intact, and training must not start over because of it.
+        lack of permission. Such a checkpoint may be undamaged, so training must not start over.
         """
         if not self.process_group.is_main:
             self.process_group.barrier()  # The other ranks wait until rank 0 has renamed the damaged checkpoints.
@@ -136,8 +136,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
     After an OSError or SafetensorError no file is left.
     """
     final.parent.mkdir(exist_ok=True)
-    # A process that was killed may have left a partial checkpoint. No other process can be writing it now, because a
-    # run has only one writer.
+    # Partial checkpoints come from killed processes, because a run has only one writer.
     for leftover in final.parent.glob(".*.partial"):
         shutil.rmtree(leftover)
     partial = final.parent / f".{final.name}.partial"
@@ -154,7 +153,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
         save_file(tensors, partial / TENSORS)
         (partial / STATE).write_text(text, encoding="utf-8")
         mark_complete(partial)
-        # An existing checkpoint of this step must be damaged. Otherwise the step would not be written again.
+        # An existing checkpoint of this step is damaged. Otherwise training would have resumed after it.
         if final.exists():
             shutil.rmtree(final)
         partial.replace(final)
@@ -174,8 +173,8 @@ def read_checkpoint(folder: Path) -> dict[str, Any]:
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if facts["format"] != CHECKPOINT_FORMAT:
         raise ValueError(f"its format is {facts['format']}, expected {CHECKPOINT_FORMAT}")
-    # The copies are aligned in memory, which safetensors does not guarantee. Kernels may sum unaligned tensors in
-    # another order.
+    # The copies are aligned in memory, unlike tensors of safetensors. Kernels may sum unaligned tensors in another
+    # order.
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
     state: dict[str, Any] = unpack(facts["state"], tensors)
     return state
@@ -191,7 +190,7 @@ def rename_damaged(folder: Path) -> None:
 def pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """Return a tree of dicts, lists and plain values as JSON, and copy its tensors to the CPU into `tensors`.
 
-    A dict becomes {"items": [[key, value], …]}, so that its keys may be numbers. A tuple is stored as a list.
+    A dict is stored as {"items": [[key, value], …]}, because its keys may be numbers. A tuple is stored as a list.
     """
     if isinstance(value, Tensor):
         tensors[name] = value.detach().to("cpu", copy=True).contiguous()

@@ -1,6 +1,6 @@
-"""Handling of signals during training. On SIGTERM, SIGALRM or Ctrl-C, training writes a checkpoint and stops.
+"""Handling of signals during training. On SIGTERM, SIGALRM or Ctrl-C, training finishes the current step and stops.
 
-The current step is finished first.
+It writes a checkpoint before it stops.
 """
 
 import logging
@@ -28,8 +28,8 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 class Interruption:
     """The first signal received while signals are deferred.
 
-    A second signal is delivered at once. SIGALRM is the exception, because a time limit repeats it while a long step is
-    still running.
+    A second signal is delivered at once, except SIGALRM. A time limit repeats SIGALRM while a long step is still
+    running.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Interruption:
 
         This is a collective: every rank must call it at the same step. The signal counts as received on all ranks.
         """
-        # A single collective transmits both the signal and `or_else`.
+        # One collective transmits both the signal and `or_else`.
         largest = process_group.max(2 * (self.received or 0) + or_else)
         if largest >= 2:
             self.received = largest // 2
@@ -66,11 +66,9 @@ class Interruption:
 def defer_signals() -> Iterator[Interruption]:
     """Install handlers that defer signals.
 
-    At the end, restore the former handlers and deliver a deferred signal to them.
-
-    Thus Prefect still raises its TerminationSignal, and Python its KeyboardInterrupt. Python lets only the main thread
-    install handlers. In other threads signals are not deferred, and an interrupted training resumes from the last
-    periodic checkpoint.
+    At the end, restore the former handlers and deliver a deferred signal to them. Thus Prefect still raises its
+    TerminationSignal, and Python its KeyboardInterrupt. Python lets only the main thread install handlers. In other
+    threads signals are not deferred, and an interrupted training resumes from the last periodic checkpoint.
     """
     interruption = Interruption()
     before: dict[int, Any] = {}
@@ -84,8 +82,8 @@ def defer_signals() -> Iterator[Interruption]:
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # A process that was started to ignore a signal (by nohup, or as a background job of a shell) keeps ignoring
-            # it.
+            # If the parent process ignored a signal (as nohup does, or a shell for a background job), this process
+            # ignores it, too.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handle)
     try:
@@ -93,7 +91,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # Training ends even if the previously installed signal handler has returned.
+        raise  # Training ends even if the former signal handler has returned.
     finally:
         restore_handlers(before)
 

@@ -1,4 +1,4 @@
-"""Look-up of an unfinished run by its id, the beginning of its id or its folder, in order to resume the run."""
+"""Functions that find a run to resume by its id, the beginning of its id, or its folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def find_unfinished(
 ) -> tuple[PipelineConfig, DatasetRecord]:
     """Return the configuration and the dataset of an unfinished run. The configuration forces no stage to run again.
 
-    `changes` gives new values, by dotted path, for settings that determine on which machines and devices the run is
+    `changes` contains new values by dotted path for settings that determine on which machines and devices the run is
     computed. Raise ConfigError if another setting is changed. Raise ModelError if no run or several runs match, if the
     run is complete, or if it cannot be resumed with exactly the same result.
     """
@@ -74,7 +74,7 @@ def refuse_other_changes(changes: Mapping[str, Any]) -> None:
 
 
 def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """Return a run's configuration with changed settings that do not affect the result, so the run keeps its id."""
+    """Return a run's configuration with changed settings that do not affect its result. The run keeps its id."""
     values = flatten(config.model_dump(mode="json"))
     for path, section in config.sections():
         own = {name: changes[f"{path}.{name}"] for name in section.changeable if f"{path}.{name}" in changes}

@@ -1,4 +1,4 @@
-"""`rnnlm surprise`, and `rnnlm evaluate` with adaptation or with another corpus, as another program calls them."""
+"""`rnnlm surprise`, and `rnnlm evaluate` with adaptation or with another corpus, as other programs call them."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ def test_other_corpora_are_read_as_the_models_own(
 
 
 def train_with(run: RunRecord, **corpus: str) -> None:
-    """Change the stored configuration of a run, as if the run had been trained with these settings of the corpus."""
+    """Change the stored configuration of a run, as if it had been trained with these settings of the corpus."""
     settings = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
     settings["corpus"] |= corpus
     (run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")

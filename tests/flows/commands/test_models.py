@@ -1,4 +1,4 @@
-"""The commands models, promote and rollback, as a person or another program calls them."""
+"""The commands models, promote and rollback, as users and other programs call them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Commands that run the pipeline or a part of it share their short options, as does the form in the UI."""
+"""The commands that run the pipeline or a part of it have the same short options, and so does the form in the UI."""
 
 import inspect
 from typing import Any
@@ -10,15 +10,19 @@ from flows.operations.run_configuration import FORM_FIELDS
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config.presets import SHORT_SETTINGS
 
-# The options of each command besides --corpus, --preset, --config and --set. Comments say why options are missing.
+# The options of each command besides --corpus, --preset, --config and --set. A comment gives the reason for missing
+# options.
 SHORT_OPTIONS = {
     "run": {*SHORT_SETTINGS, "force", "verify", "seeds"},
-    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # No seeds, because this command trains only once.
-    # No force and verify, because they would be repeated by every scheduled run.
+    # The option --seeds is missing, because this command trains only once.
+    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},
+    # The options --force and --verify are missing, because every scheduled run would repeat them.
     "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},
-    # No training options, because this command trains nothing.
+    # Options of training are missing, because this command trains nothing.
     "prepare": {"engine", "ray_address", "force", "verify"},
-    "compare": {  # No minutes, which --match seconds --budget replaces, and no promote, because nothing is registered.
+    # The option --minutes is missing, because --match seconds --budget replaces it, and so is --promote, because
+    # nothing is registered.
+    "compare": {
         *SHORT_SETTINGS.keys() - {"minutes", "promote"},
         *("force", "models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity"),
         *("cost_seconds", "against"),
@@ -36,7 +40,7 @@ def test_a_command_has_the_short_options_that_fit_it(command: str) -> None:
 
 
 def test_the_form_has_what_a_person_chooses_for_one_run() -> None:
-    """The form in the UI has the settings that a person chooses for one run.
+    """The form in the UI has the settings that a user chooses for one run.
 
     Its parameter `settings` accepts all others, also by short names such as engine=ray.
     """

@@ -63,7 +63,7 @@ def test_runs_keep_their_order_after_a_restore(
 def test_changes_are_a_log_of_attempts_with_the_best_first(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
 ) -> None:
-    (other_run / "history.jsonl").unlink()  # Without a history, the run has no time of a first measurement.
+    (other_run / "history.jsonl").unlink()  # Without a history, the time of the run's first measurement is unknown.
     lines = said(capsys, "runs", "--changes").splitlines()
     places = [
         next(n for n, line in enumerate(lines) if line.startswith(run[:10])) for run in (toy_run.run_id, other_run.name)
@@ -96,7 +96,7 @@ def test_runs_are_compared_by_the_settings_that_differ(
 def test_a_flipped_record_is_not_shown_as_measured(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, name: str
 ) -> None:
-    """A run is not shown as measured if a stored record differs from its digest.
+    """A run is not shown as measured if a stored record does not match its digest.
 
     An evaluation contains its own digest. The digests of other records are in the run's marker.
     """

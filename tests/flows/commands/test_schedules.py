@@ -1,4 +1,4 @@
-"""Schedule, trigger and status print one line each if no server answers, before anything slow is imported."""
+"""Schedule, trigger and status print one line each if no server responds. They import nothing slow before."""
 
 import asyncio
 import itertools
@@ -47,7 +47,7 @@ def test_without_a_server_they_say_how_to_start_one(
 
 
 class RefusingServer(BaseHTTPRequestHandler):
-    """A server that looks healthy, but answers every query with `status`."""
+    """A server that seems healthy, but responds to every query with `status`."""
 
     status: int
 
@@ -87,7 +87,7 @@ def test_a_server_that_refuses_ends_the_command_with_advice(
 
 
 class OtherHomesServer(BaseHTTPRequestHandler):
-    """The Prefect server of another rnnlm home. Its health is public, but it requires another password."""
+    """The Prefect server of another rnnlm home. Its health page is public, but other pages require another password."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path.endswith("/health") else 401)
@@ -105,7 +105,7 @@ def test_a_run_does_not_begin_on_another_homes_server(
         monkeypatch.setenv("PREFECT_API_URL", address)
         monkeypatch.setenv("PREFECT_API_AUTH_STRING", "rnnlm:of this home")
         problem = access_problem(address)
-        # Set here as well, because Prefect has already read the environment.
+        # The address is set here, too, because Prefect has already read the environment.
         with temporary_settings({PREFECT_API_URL: address}):
             assert main(["run", "--corpus", "zen", "--preset", "smoke"]) == 2
         server.shutdown()
@@ -162,7 +162,7 @@ def test_wrong_values_are_named(
 def test_a_cron_line_that_never_comes_is_refused_in_one_line(
     cron: str, problem: str, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A cron line whose time never comes is refused before a server is queried, so nothing is changed."""
+    """A cron line whose time never comes is refused before a server is queried."""
     assert main(["schedule", "--corpus", "zen", "--cron", cron]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"--cron {cron!r}: {problem}" in line
@@ -198,7 +198,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
 @pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """A time that the clock change leaves out is planned once for that day, whenever Prefect plans it."""
+    """A time that a clock change skips is planned once for that day, whenever Prefect plans it."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))

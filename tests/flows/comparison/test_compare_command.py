@@ -57,7 +57,7 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     folder = Path(found["folder"])
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "<table>" in page
-    assert not re.search(r'(src|href)="(?!data:)', page)  # The page loads nothing from other addresses.
+    assert not re.search(r'(src|href)="(?!data:)', page)  # The page loads no files from other addresses.
     assert pq.read_table(folder / "runs.parquet").num_rows == 5
     artifact = Artifact.get("toy-comparison")
     assert artifact is not None
@@ -101,7 +101,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
 ) -> None:
     """A comparison that was interrupted during the training of one kind resumes there and keeps finished runs.
 
-    The costs were measured before the interruption, in processes of their own.
+    The costs were measured before the interruption, in separate processes.
     """
     models = ("--models", "elman,min-gru,gru", "--budget", "40000")
     calls: list[object] = []

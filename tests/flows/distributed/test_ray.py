@@ -48,7 +48,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """Return the contents of the database that a single process makes, with which Ray's are compared."""
+    """Return the contents of the database that a single process writes, for a comparison with that of Ray."""
     home = Home(tmp_path_factory.mktemp("local"))
     with prepare(home, text, "local", "") as process:
         assert process.wait(PATIENCE_SECONDS) == 0
@@ -165,6 +165,6 @@ def test_a_ray_cluster_keeps_the_same_documents(address: str, text: Path, toy_ru
     here, there = kept
     everything = set(text.read_text().splitlines())
     assert 0.2 < len(here) / len(everything) < 0.8
-    # A line whose score is almost equal to the threshold may be decided differently because of rounding.
+    # Rounding may change the decision about a line whose score is almost equal to the threshold.
     assert len(here ^ there) <= 5
     assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)

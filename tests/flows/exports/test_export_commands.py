@@ -1,4 +1,4 @@
-"""`rnnlm export` and `rnnlm lm-eval`, as another program calls them."""
+"""`rnnlm export` and `rnnlm lm-eval`, as other programs call them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Prefect's server answers all of many fast requests to its SQLite file, and does nothing twice."""
+"""Prefect's server responds to all of many fast requests with its SQLite file, and executes each of them once."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BusyAtFirst:
-    """An application that counts its requests. It answers 503 a number of times, and then echoes the body."""
+    """An application that counts its requests. It responds with 503 a number of times, and then returns the body."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.bodies = busy, list[bytes]()
@@ -41,7 +41,7 @@ class BusyAtFirst:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": message["body"]})
         if status == 503:
-            # As Starlette does for the server's log, after it has answered 503.
+            # Starlette raises the exception again for the server's log, after the response 503.
             raise sqlite3.OperationalError("database is locked")
 
 

@@ -1,4 +1,4 @@
-"""A flow run whose process was killed gets the correct state. A run whose process is running is left alone."""
+"""A flow run whose process was killed gets the correct state. A run with a running process is not changed."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
 
 @pytest.fixture
 def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]:
-    """Yield a process that is in the middle of a task of a subflow."""
+    """Yield a process that is running a task of a subflow."""
     environment = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", FLOW], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -156,7 +156,7 @@ def test_what_a_worker_took_and_never_started_is_crashed(
         client.create_flow(flow(lambda: None, name="never")), "never", work_pool_name=pool.name
     )
     taken = client.create_flow_run_from_deployment(deployment, state=Pending())
-    assert settle_dead_runs(home) == 0  # The worker may still start the run's process, so the run is left alone.
+    assert settle_dead_runs(home) == 0  # The run is not changed, because the worker may still start its process.
     monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
     assert settle_dead_runs(home) == 1
     state = client.read_flow_run(taken.id).state

@@ -205,11 +205,11 @@ def test_up_has_a_gpu_queue_only_with_a_gpu(
 
 @pytest.mark.slow
 def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deployed: list[str]) -> None:
-    # Imported here, because the import reads the environment, which the fixture sets.
+    # This import reads the environment, which the fixture sets, so it is inside the test.
     from prefect.client.orchestration import get_client
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
-    # The first value is that of Prefect's own template. The second one is a person's choice, which is kept.
+    # The first value is that of Prefect's own template. The second value is a user's choice, which is kept.
     for given in ({"type": "object"}, {"type": "object", "default": secret}):
         template = server.get("/work_pools/rnnlm").json()["base_job_template"]
         template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}
@@ -285,7 +285,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
 
 
 def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str]) -> str:
-    """Create a run of the deployment and give it the states that a worker would set. Return its name."""
+    """Create a run of the deployment and set it to the states that a worker would set. Return its name."""
     run = client.post(f"/deployments/{deployment_id}/create_flow_run", json={}).json()
     for state in states:
         client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
@@ -293,7 +293,7 @@ def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str
 
 
 class Inbox:
-    """An HTTP server on a loopback address that keeps what is posted to it."""
+    """An HTTP server on a loopback address that stores the bodies of POST requests."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []
@@ -338,7 +338,7 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     assert set(SHIPPED) <= set(created)
     assert all(created[name]["actions"] == [{"type": "do-nothing"}] for name in SHIPPED)
 
-    # A user disables one automation, and gives another one an action of his own.
+    # A user disables one automation, and sets another action for another automation.
     disabled, own = "rnnlm: text drifted", "rnnlm: perplexity regressed"
     server.patch(f"/automations/{created[disabled]['id']}", json={"enabled": False}).raise_for_status()
     settle = server.get("/deployments/name/settle/settle").json()["id"]
@@ -380,14 +380,15 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     )
     kept = champion.model_copy(update={"name": "rnnlm.champion.kept", "message": "toy: kept."})
     sixth, seventh = (kept.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
-    # Imported here, because Prefect reads the server's address during the import.
+    # Prefect reads the server's address during this import, so it is inside the test.
     from tasks.registration import raise_events
 
     raise_events.fn((sixth, seventh, champion))
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 240, "message about the champion")
     [body] = inbox.with_subject("rnnlm: champion replaced")
     assert body.strip() == champion.message
-    # A message is sent for the seventh kept champion in a row. Events are handled in order, so the sixth has sent none.
+    # The message is sent when the champion was kept seven times in a row. Events are handled in order, so none was sent
+    # for the sixth time.
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 240, "message about candidates")
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
@@ -422,7 +423,7 @@ def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.Captu
 
 
 def test_scoring_every_night_names_no_model() -> None:
-    """The deployments `score` and `filter` name no model, so they use the only registered model, whatever its text."""
+    """The deployments `score` and `filter` name no model, so they use the only registered model."""
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)
@@ -432,7 +433,7 @@ def test_scoring_every_night_names_no_model() -> None:
 
 
 def test_a_run_started_by_hand_waits_for_the_scheduled_one() -> None:
-    """A run that was started by hand waits for the scheduled run of its deployment, because it is queued.
+    """A run that was started by hand is queued and waits for the scheduled run of its deployment.
 
     With CANCEL_NEW, Prefect would cancel a run that is started at the minute of the schedule.
     """

@@ -1,4 +1,7 @@
-"""An interrupted run is restarted while its attempts store something. Later its state says that it was given up."""
+"""An interrupted run is restarted as long as its attempts store output.
+
+After that, its state says that it was given up.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -56,7 +59,7 @@ def resumed_runs(client: SyncPrefectClient, deployment: UUID, home: Home) -> int
 
 
 def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkpoint: bool) -> FlowRun:
-    """Let the deployment's newest run begin, write a checkpoint if `checkpoint` is True, and be killed."""
+    """Let the deployment's newest run begin, write a checkpoint if `checkpoint` is true, and simulate a kill."""
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Running(), force=True)
     if checkpoint:
@@ -101,7 +104,7 @@ def test_a_run_that_was_killed_before_it_began_is_started_again(
 ) -> None:
     """A run is started again if its process was killed before it locked its file.
 
-    Prefect's worker has set it to Crashed.
+    In this case, Prefect's worker has set the run to Crashed.
     """
     query, began = PrefectQuery(str(PREFECT_API_URL.value())), datetime.now(UTC)
     run = newest(client, deployment)
@@ -119,7 +122,7 @@ def test_a_run_that_was_killed_before_it_began_is_started_again(
     [
         ({}, None),
         ({"corpus": "zen", "seeds": 2}, None),
-        # Not reported as unknown, because the flow refuses the configuration with a message of its own.
+        # The parameter is known, so the flow itself refuses the configuration with another message.
         ({"config": {"nonsense": 1}}, None),
         ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
         ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),

@@ -1,4 +1,4 @@
-"""No process of rnnlm executes a file of an rnnlm home, and the user's variables replace rnnlm's defaults."""
+"""No process of rnnlm executes a file of an rnnlm home, and rnnlm's defaults do not override the user's variables."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> Non
 
 
 ELSEWHERE = "http://127.0.0.1:9/api"  # An address at which no server listens.
-PROJECT_FILES: dict[str, bytes | None] = {  # Files of other programs of the user. None stands for a folder.
+PROJECT_FILES: dict[str, bytes | None] = {  # Files of other programs of the user. None means a folder.
     ".env": f"database=abc\nserver=x\nPREFECT_API_URL={ELSEWHERE}\nPREFECT_PROFILES_PATH=x.toml\n".encode(),
     ".env in Latin-1": b"NAME=J\xfcrgen\nSECRET=\xff\xfe\n",
     ".env of a virtual environment": None,
@@ -60,7 +60,7 @@ def write_project_file(folder: Path, case: str) -> None:
 
 
 def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a process of its own in `folder`, with the rnnlm home `folder/home`."""
+    """Run a command in a separate process in `folder`, with the rnnlm home `folder/home`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment |= {"PYTHONPATH": str(ROOT), "RNNLM_HOME": "home", **variables}
     command = [sys.executable, "-m", "flows.command_line", *arguments]
@@ -113,7 +113,7 @@ def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatc
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        # Status 501 shows that the server was reached. It supports no method.
+        # The server supports no method, so the status 501 shows that it was reached.
         assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501
         server.shutdown()
 
@@ -140,7 +140,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    # Set these variables, so that monkeypatch restores them after the tested function has changed them.
+    # monkeypatch sets these variables, so that it restores them after the tested function has changed them.
     for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -160,12 +160,12 @@ def test_every_library_asks_loopback_without_a_proxy(
                     environment.delenv(name, raising=False)
                 for name, value in (proxies | excepted).items():
                     environment.setenv(name, value)
-                # Once for the command, and once for a process that the command starts.
+                # The function is called for the command, and again for a process that the command starts.
                 for _ in range(2):
                     set_environment(home)
                 address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
                 for get in (httpx.get, httpx2.get, requests.get):
-                    # Status 501 shows that the server was reached. It supports no method.
+                    # The server supports no method, so the status 501 shows that it was reached.
                     assert get(address).status_code == 501
                 with pytest.raises(HTTPError, match="501"):
                     # Unlike urlopen, this opener does not keep the proxies for later tests.
@@ -226,7 +226,7 @@ def test_a_proxy_that_cannot_be_used_is_named_in_one_sentence(
 @pytest.mark.long
 @pytest.mark.usefixtures("no_proxies")
 def test_a_run_takes_no_notice_of_a_proxy_that_cannot_be_used(home: Home, toy_folder: Path) -> None:
-    """A run works although the environment names a proxy that cannot be used.
+    """A run works even if the environment names a proxy that cannot be used.
 
     The run uses Prefect's client and server, Prefect's events, and MLflow, all in real processes.
     """

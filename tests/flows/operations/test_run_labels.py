@@ -39,7 +39,7 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
     [
         ({"config": ZEN}, ("zen", "smoke")),
         ({"config": ZEN, "corpus": "counting", "preset": "ptb"}, ("counting", "ptb")),
-        # `config` is not a pipeline's configuration here, so `pipeline` gives the names.
+        # `config` is not a pipeline's configuration here, so the names come from `pipeline`.
         ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),
         ({"config": EngineConfig()}, ("", "")),
         ({"seeds": 3}, ("", "")),

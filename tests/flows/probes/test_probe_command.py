@@ -59,7 +59,7 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     assert parameters[parameter[0]] == parameter[1]
     assert [step for step, _ in metrics[metric[0]]] == metric[1]
 
-    # A second call with the same settings gives the stored figures and the same MLflow run.
+    # A second call with the same settings returns the stored results and the same MLflow run.
     found = json.loads(printed(capsys, *arguments, "--json"))
     assert f"picture    {found['picture']}" in lines
     assert Path(found["picture"]).read_bytes().startswith(PNG)

@@ -1,4 +1,4 @@
-"""Scoring by the champion on a real Prefect server makes an artifact, and an event only if there is drift."""
+"""Scoring by the champion on a real Prefect server creates an artifact, and emits an event only if there is drift."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ READ = {"prefect": "/api/flow_runs/filter", "mlflow": "/api/2.0/mlflow/experimen
 WRITE = {"prefect": "/api/variables/", "mlflow": "/api/2.0/mlflow/registered-models/create"}
 FOREIGN_ORIGINS = {
     "prefect": ("https://example.org", "http://example.org:4200", "http://127.0.0.1:1", "null"),
-    # MLflow accepts pages of every loopback port, so the list has no loopback address.
+    # The list contains no loopback address, because MLflow accepts pages of every loopback port.
     "mlflow": ("https://example.org", "http://example.org:5000", "null"),
 }
 BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}
@@ -37,7 +37,7 @@ BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, RunningHome]]:
-    """Start the servers of an rnnlm home with the usual umask."""
+    """Start the servers of an rnnlm home with the default umask of most systems."""
     with home_in(tmp_path_factory.mktemp("listening")) as home:
         ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
         started = subprocess.run([*RNNLM, "up", "--detach", *ports], capture_output=True, text=True, timeout=300)
@@ -113,7 +113,7 @@ def test_no_body_is_read_before_the_password_and_none_without_a_bound(
 
 
 def answer_to_headers(port: int, method: str, path: str, headers: dict[str, str]) -> int:
-    """Return the status with which a server answers a request before it has received the body."""
+    """Return the status of a server's response to the headers of a request, before the body is sent."""
     lines = [
         f"{method} {path} HTTP/1.1",
         f"Host: 127.0.0.1:{port}",
@@ -185,7 +185,10 @@ def test_no_file_with_a_secret_is_readable_by_others(up: tuple[Home, RunningHome
 
 
 def is_readable_by_others(path: Path, home: Home) -> bool:
-    """Return True if another user can open `path`, because every folder between it and the rnnlm home is accessible."""
+    """Return True if another user can open `path`.
+
+    This requires access to each folder between it and the rnnlm home.
+    """
     between = [folder for folder in path.parents if folder.is_relative_to(home.root)]
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in between)
 

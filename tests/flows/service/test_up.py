@@ -121,8 +121,8 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the worker's end")
 
-    # Kill only the flow run's process, as the kernel does when memory runs out. The run must be restarted before the
-    # next scheduled run of `settle`.
+    # Only the flow run's process is killed, as by the kernel if memory is exhausted. The run must be restarted before
+    # the next scheduled run of `settle`.
     before, killed = len(up.pipeline_runs()), find_home_processes(up.home).flow_runs
     for process in killed.values():
         process.kill()
@@ -142,8 +142,8 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after rnnlm up was killed")
 
-    # A power cut ends every process at once. Prefect's database then says that the run is running and occupies its
-    # slot.
+    # In a power failure, all processes end at once. In Prefect's database, the run is then still RUNNING and occupies
+    # its slot.
     for process in [psutil.Process(up.running().pid), *up.processes()]:
         process.kill()
     up.wait_for(lambda: up.processes() == [] and read_running(up.home) is None, "end of everything")
@@ -185,7 +185,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
     assert "pipeline/mine" not in up.rnnlm("schedules")
     process = psutil.Process(up.running().pid)
-    process.send_signal(signal.SIGINT)  # As after Ctrl-C on the terminal of rnnlm up.
+    process.send_signal(signal.SIGINT)  # Ctrl-C on the terminal of rnnlm up sends this signal.
     process.wait(PATIENCE_SECONDS)
     assert up.processes() == []
     with reaching_mlflow(up.home) as client:

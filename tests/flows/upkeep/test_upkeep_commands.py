@@ -56,7 +56,7 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
 def test_prune_waits_while_another_process_changes_a_shared_registry(
     three_nights: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A store that is given by MLFLOW_TRACKING_URI counts as shared.
+    # A store at MLFLOW_TRACKING_URI counts as shared.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite+pysqlite:///{three_nights.mlflow_database}")
     held = threading.Event()
     seen = []
@@ -163,6 +163,6 @@ def test_prune_deletes_old_flow_runs_of_a_home_without_a_server(home: Home) -> N
         runs = {name for (name,) in connection.execute("select name from flow_run")}
         logs = {message for (message,) in connection.execute("select message from log")}
     assert runs == logs == {"young", "alive"}
-    # The unfinished run "alive" gets a lock file. After a restore, it would count as dead.
+    # The unfinished run "alive" gets an unlocked lock file, because it counts as dead after a restore.
     assert lock_restored_runs(home) == 1
     assert len(names_in(home.root / "locks" / "flow-runs")) == 1

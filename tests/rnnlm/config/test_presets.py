@@ -1,4 +1,4 @@
-"""A configuration is either valid, or an error names the wrong field and says what to do."""
+"""A configuration is either valid, or an error names the wrong field and gives advice."""
 
 import copy
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
     assert with_choices(build_config("ptb"), settings=["training.minutes=5", "training.dropout.outputs=0.4"]) == config
 
 
-# The values of all fields. Prefect's form submits every field, with the deployment's value or the default.
+# The values of all fields that Prefect's form submits: those of the deployment, or the defaults.
 SMOKE_DEPLOYMENT = nest(flatten(read_preset("smoke")) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000})
 
 
@@ -124,7 +124,7 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 def test_the_new_path_of_a_moved_field_wins() -> None:
     """The value at the present path is used if a field is set at its former and its present path.
 
-    This happens to a run of an older deployment, whose own values take precedence over the deployment's values.
+    This happens if the deployment is older than the run, whose values take precedence.
     """
     training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}
     config = PipelineConfig.model_validate({"training": training}).training

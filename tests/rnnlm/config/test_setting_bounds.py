@@ -30,7 +30,8 @@ for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
 def sections(parent: type[Section] = Section) -> Iterator[type[Section]]:
     """Yield the classes of all sections.
 
-    If an extension adds to a section, the class with the additions, which has the same name, is yielded.
+    If an extension adds to a section, the class with the additions is yielded. It has the same name as the original
+    class.
     """
     for section in parent.__subclasses__():
         if all(below.__name__ != section.__name__ for below in section.__subclasses__()):

@@ -1,4 +1,4 @@
-"""A fixture with the HTTP server for tests of downloads."""
+"""A fixture with the HTTP server that tests of downloads use."""
 
 import threading
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ def test_distance_is_0_for_equal_shares_and_1_without_a_common_character() -> No
 
 def test_distance_of_half_a_half_b_from_all_a() -> None:
     # The mean distribution is a 3/4, b 1/4. The divergence from it is 1/2 log2(2/3) + 1/2 log2(2) bits for the first
-    # profile, and log2(4/3) bits for the second. The distance is the square root of the mean of both.
+    # profile, and log2(4/3) bits for the second. The distance is the square root of the mean of both divergences.
     divergence = (0.5 * math.log2(2 / 3) + 0.5) / 2 + math.log2(4 / 3) / 2
     assert character_distance({"a": 1, "b": 1}, {"a": 9}) == pytest.approx(math.sqrt(divergence))
     assert character_distance({"a": 9}, {"a": 1, "b": 1}) == pytest.approx(math.sqrt(divergence))

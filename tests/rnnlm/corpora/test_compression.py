@@ -1,4 +1,4 @@
-"""Malicious and damaged archives cause an error of one line that names archive, member and limit, and leave no file."""
+"""Malicious and damaged archives raise an error of one line that names archive, member and limit, and leave no file."""
 
 import io
 import lzma
@@ -146,9 +146,9 @@ def test_a_zip_bomb_is_refused_by_ratio_and_by_size(home: Home, tmp_path: Path, 
 
 
 def test_a_sparse_member_counts_with_all_its_zeros(home: Home, tmp_path: Path) -> None:
-    """A sparse member of a few bytes is refused by its unpacked size.
+    """A sparse member of a few bytes is refused because of its unpacked size.
 
-    GNU tar stores the holes of a file as numbers, so such a member may claim to be large.
+    GNU tar stores the holes of a file as numbers, so such a member may have any unpacked size.
     """
     header = bytearray(special("a.txt", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
     # The member consists of one piece without bytes, which is at its end.
@@ -175,8 +175,7 @@ def test_damaged_compressed_files_are_refused(home: Home, tmp_path: Path, suffix
     path = tmp_path / f"a.txt{suffix}"
     for data in (whole[:-3], whole[:middle], whole[:middle] + b"\x00\xff" * 20 + whole[middle + 40 :]):
         path.write_bytes(data)
-        # bzip2 returns the beginning of a block before it finds that the block's checksum is wrong, so the text may
-        # fail first.
+        # bzip2 returns the beginning of a block before it checks the block's checksum, so another error may come first.
         with pytest.raises(CorpusError, match="damaged or truncated|NUL|not utf-8"):
             obtain_corpus(home, CorpusConfig(source=str(path)))
 
@@ -279,7 +278,7 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
     packed = bytearray(zip_of({"a.txt": TEXT}))
     for mark, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         start = packed.index(mark) + place
-        # The number of the method Deflate64, which Python cannot unpack.
+        # The number of the compression method Deflate64, which Python does not support.
         packed[start : start + 2] = (9).to_bytes(2, "little")
     message = refused(home, tmp_path / "a.zip", bytes(packed), "zip data of a kind that is not read")
     assert "damaged" not in message
@@ -289,7 +288,7 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
 def test_a_dictionary_counts_as_often_as_its_text_is_repeated(home: Home, tmp_path: Path, kind: pa.DataType) -> None:
     """A dictionary-encoded text counts toward the limit as often as it is repeated.
 
-    In Arrow, a batch of rows stores the text once. As Python objects, its cells would need 256 times the memory.
+    In Arrow, a batch of rows stores the text once. Its cells would need 256 times the memory as Python objects.
     """
     words = pa.array(["the cat sees the dog . " * 4_000], pa.string()).cast(kind)
     table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0, None] * 250, pa.int32()), words)})

@@ -256,7 +256,7 @@ def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -
 
     def rewrite(data: bytes) -> None:
         path.write_bytes(data)
-        # Size and time are the same as before, so the change is not noticed.
+        # Size and time are restored, so the change is not noticed.
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
     rewrite(b"two\n")
@@ -264,7 +264,7 @@ def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -
     assert (again.skipped, again.digest) == (True, first.digest)
     renamed = obtain(home, path, name="other")
     assert (renamed.skipped, renamed.name) == (True, "other")
-    forget_verified(home)  # This is what `rnnlm run --verify` does.
+    forget_verified(home)  # `rnnlm run --verify` calls this function.
     assert stored(home, path) == {"text": "two\n"}
     assert obtain(home, path).skipped
     rewrite(b"one\n")

@@ -38,7 +38,7 @@ def obtain(home: Home, source: str, **settings: object) -> CorpusRecord:
 
 
 def age(home: Home, **ago: int) -> None:
-    """Change the note so that the text seems to have been downloaded and checked this long ago."""
+    """Change the times in the note, as if the text had been downloaded and checked this long ago."""
     (note,) = (home.corpora / "known").iterdir()
     then = (datetime.now(UTC) - timedelta(**ago)).isoformat()
     note.write_text(json.dumps(json.loads(note.read_text()) | {"obtained": then, "checked": then}))
@@ -121,7 +121,7 @@ def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
 def fake_hub(monkeypatch: pytest.MonkeyPatch, revisions: Iterator[str]) -> list[str | None]:
     """Replace the client of the hub, and return a list that receives the downloaded revisions.
 
-    The real client needs a process of its own to use a server on this machine; see test_hub.py.
+    To use a server on this machine, the real client would need a separate process; see test_hub.py.
     """
     loaded: list[str | None] = []
 

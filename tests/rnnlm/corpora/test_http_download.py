@@ -68,7 +68,7 @@ def test_an_interrupted_download_is_resumed_in_the_same_run(server: FaultyServer
         (TEXT[:HALF], [f"bytes={HALF}-"]),
         (TEXT, [f"bytes={len(TEXT)}-"]),
         (TEXT + b"more", [f"bytes={len(TEXT) + 4}-", None]),
-        (b"x" * HALF, [f"bytes={HALF}-", None]),  # The digest of the whole file shows that the kept bytes were wrong.
+        (b"x" * HALF, [f"bytes={HALF}-", None]),  # The digest of the whole file shows that the kept bytes are wrong.
     ],
 )
 def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
@@ -185,7 +185,7 @@ def test_simultaneous_runs_download_a_url_once(server: FaultyServer, home: Home)
     # The text has no capitals, so lower case does not change it.
     assert len({corpus.digest for corpus in corpora}) == 1
     assert len(server.asked) == 2  # Two of the three runs have the same settings, so they need only one request.
-    # Both requests are for one file, so the second one only asks whether the file has changed.
+    # Both requests are for the same file, so the second one only asks whether it has changed.
     assert sorted(server.conditions, key=str) == ['"one"', None]
 
 

@@ -1,4 +1,4 @@
-"""Data sets are read by the real library `datasets` from a local folder, and an unavailable hub causes an error."""
+"""The library `datasets` reads data sets from a local folder, and an unavailable hub raises an error."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The digest of a line depends only on its content, not on its place or on cleaning."""
+"""The digest of a line depends only on its content, not on its position or on cleaning."""
 
 import unicodedata
 

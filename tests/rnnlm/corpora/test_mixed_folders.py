@@ -1,4 +1,4 @@
-"""Folders are read in which texts are mixed with logs, mail, programs, a package.json and a word-processor document."""
+"""Folders can be read in which texts are mixed with logs, mail, programs, a package.json and a docx document."""
 
 import json
 import re

@@ -54,7 +54,7 @@ def test_only_prose_sentences_of_a_docstring_are_kept() -> None:
 def test_sentences_that_no_text_file_may_contain_are_left_out(escape: str, tmp_path: Path) -> None:
     """Sentences with characters that no text file may contain are left out.
 
-    A docstring that should be a raw string may contain them, such as that of base64.py in Python 3.14.
+    A docstring with unescaped backslashes may contain such characters, for instance in base64.py of Python 3.14.
     """
     path = tmp_path / "module.py"
     path.write_text(f'"""Pad the input with b\'{escape}\' up to four bytes. Then encode all of the bytes."""\n')

@@ -121,7 +121,7 @@ def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
 def test_a_growing_small_text_holds_out_what_was_not_trained_on(home: Home, tmp_path: Path) -> None:
     """A held-out document of a growing text was hardly ever used for training before.
 
-    The enlarged proportions fall while the text grows, so a document hardly ever leaves the training split.
+    The enlarged proportions decrease while the text grows, so a document hardly ever leaves the training split.
     """
     trained: set[str] = set()
     moved = held_out = 0

@@ -34,7 +34,7 @@ from tests.rnnlm.corpora.test_file_formats import stored, write
         ("x/train/a.txt x/train/b.txt x/test/a.txt x/README.txt", "train train test None"),
         ("valid.txt test.txt", "valid test"),  # The source is refused later, because it has no training text.
         ("news-valid.txt news-test.txt", "valid test"),
-        # These names only contain a word for a split.
+        # These names merely contain a word for a split.
         ("news-train.txt emma.txt", "None None"),
         ("test-plan.txt dev-diary.txt train-journey.txt", "None None None"),
         ("train-journey.txt test-plan.txt valid.txt", "None None None"),

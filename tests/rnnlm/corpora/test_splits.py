@@ -1,4 +1,4 @@
-"""The digest of a document decides its split, and cleaning does not change its fingerprint."""
+"""The digest of a document determines its split, and cleaning does not change its fingerprint."""
 
 import json
 import random
@@ -55,7 +55,8 @@ def test_lines_inserted_into_text_without_paragraphs_move_no_other_line(
     grown = store(home, tmp_path / "a.txt", "".join([*LINES[:where], *new, *LINES[where:]]))
     after = {line: split for split, text in grown for line in text.split("\n")}
     moved = [line for line in before if line and after[line] != before[line]]
-    assert len(moved) <= 60  # Only lines move whose blocks begin or end at another place after the insertion.
+    # Lines change their split only if their blocks begin or end at another place after the insertion.
+    assert len(moved) <= 60
     assert len(set(before.values())) == 3
 
 
@@ -84,7 +85,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """An earlier and a later model have unseen text in common, even if the number of sources has crossed a limit."""
+    """An earlier and a later model have unseen text in common, even if the number of sources has passed a limit."""
     folder = tmp_path / "folder"
     folder.mkdir()
 
@@ -107,7 +108,7 @@ def test_a_growing_number_of_files_leaves_text_that_is_unseen(
 def test_byte_ranges_are_whole_documents_of_any_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
 ) -> None:
-    # If only 20 bytes are searched for a blank line, many documents are found only by reading from the start.
+    # If a blank line is searched in only 20 bytes, many documents are found only by reading from the start.
     monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)
     draw = random.Random(f"{blank_share} {searched_bytes}")
 

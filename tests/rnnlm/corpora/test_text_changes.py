@@ -31,7 +31,7 @@ def changes(home: Home, source: Path | str) -> list[tuple[str, str, int, int, in
 def test_of_a_file_that_grows_the_new_lines_are_counted_and_shown(home: Home, tmp_path: Path) -> None:
     text = tmp_path / "log.txt"
     text.write_text(OLD)
-    assert night(home, text) is None  # In the first nightly run there is no previous text.
+    assert night(home, text) is None  # There is no previous text in the first nightly run.
     text.write_text(f"{OLD}one\nfour\n")
     found = night(home, text)
     grown = PartChange(

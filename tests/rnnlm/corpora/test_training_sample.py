@@ -95,7 +95,8 @@ def test_it_is_found_once_and_pruned_with_its_corpus(home: Home, tmp_path: Path)
 def test_a_dataset_of_a_sample_holds_the_sample(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 60)  # The shards are so small that some lose all their documents.
+    # The shards are so small that some contain no sampled document.
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 60)
     whole = store(home, sampled(home, tmp_path / "text.txt", None), mode=mode)
     corpus = sampled(home, tmp_path / "text.txt", 40)
     part = store(home, corpus, mode=mode)

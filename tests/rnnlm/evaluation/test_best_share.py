@@ -15,7 +15,8 @@ DRAW = np.random.Generator(np.random.Philox(0))
         ([0.5, 0.1], [0.1, 0.9], 0.25, [0.4, 0.3]),
         ([0.5, 0.1], [0.0, 0.9], 0.0, [0.5, 0.1]),
         ([0.5, 0.1], [0.0, 0.9], 1.0, [0.0, 0.9]),
-        # The first model gives the token 0.5 and the second model 0, so with the weight 0.2 the mixture gives 0.4.
+        # The first model predicts the token with 0.5 and the second one with 0. The mixture with the weight 0.2
+        # predicts it with 0.4.
         ([0.5], [0.0], 0.2, [0.4]),
         # The tokens have the weights 0, 1 and 0.5.
         ([0.5, 0.5, 0.5], [0.9, 0.9, 0.1], np.array([0.0, 1.0, 0.5]), [0.5, 0.9, 0.3]),
@@ -33,7 +34,7 @@ def test_a_mixture_is_the_weighted_sum_of_probabilities(
 def test_the_best_share_equals_a_fine_grid_and_beats_both_models(lean: float) -> None:
     """The best weight of a mixture has the loss of a fine grid search, and a lower loss than either model.
 
-    Each model has 2,000 probabilities. The larger `lean` is, the worse is the second model.
+    Each model has 2,000 probabilities. The second model becomes worse as `lean` grows.
     """
     first, second = DRAW.uniform(0.01, 1.0, (2, 2_000))
     first, second = np.log(first), np.log(second**lean)

@@ -72,8 +72,8 @@ def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
 
 def test_restoring_the_text_from_its_tokens_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
-    # The bits are for zebra and its end, for a blank line with an escape and its end, for 5 and 2 gaps between words,
-    # and for 4 ends of lines.
+    # The bits encode zebra and its end, a blank line as an escape and its end, 5 and 2 gaps between words, and 4 ends
+    # of lines.
     bits = 8 * (5 + 1) + 8 * 2 + 7 * math.log2(256 / 255) + 4 * math.log2(256 / 255 * 32 / 31)
     assert (loss.unknown_tokens, loss.restoration_bits) == (1, pytest.approx(bits))
     assert loss.total_nats == pytest.approx(loss.summed_nll_nats + bits * math.log(2))

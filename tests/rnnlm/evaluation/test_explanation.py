@@ -31,7 +31,7 @@ def test_explained_losses_equal_those_of_evaluate(
 ) -> None:
     """The losses in an explanation equal those of the evaluation.
 
-    The evaluation computes the losses in another way, from a stored dataset and in batches.
+    The evaluation computes the losses differently, from a stored dataset and in batches.
     """
     folder = stream_folder if kind == "stream" else toy_run.model_folder
     source = tmp_path / "text.txt"

@@ -1,4 +1,4 @@
-"""Reported perplexities equal those that are computed independently."""
+"""Reported perplexities equal perplexities that are computed independently."""
 
 import math
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
 def test_the_first_rows_are_scored_beside_the_whole_split(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    """The first rows of a split have a score of their own, in addition to the score of the whole split.
+    """The first rows of a split have a separate score, in addition to the score of the whole split.
 
     A row of the toy text has 10 predicted tokens, and the split has 40 rows.
     """

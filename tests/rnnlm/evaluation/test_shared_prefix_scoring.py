@@ -27,7 +27,7 @@ def elman_model() -> LanguageModel:
 
 
 def random_rows() -> TokenRows:
-    """Return rows for scoring. Some begin alike, some are equal, one has nothing to predict, and one is long."""
+    """Return rows for scoring. Some begin alike, some are equal, one has no token to predict, and one is long."""
     draw = np.random.default_rng(0)
     rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
     return rows_from_lists([*rows, rows[4], rows[8], [2]])

@@ -1,4 +1,4 @@
-"""The losses of single tokens have the right sums and order, and do not depend on how the text is divided."""
+"""The losses of single tokens have the correct sums and order, and do not depend on chunks and windows."""
 
 from typing import Literal
 

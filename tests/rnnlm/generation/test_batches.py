@@ -90,7 +90,7 @@ def test_draws_are_those_of_multinomial() -> None:
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
-    """Return settings of greedy and of random sampling, each with another seed and length."""
+    """Return settings of greedy and of random sampling. Each has a different seed and length."""
     kinds = [
         Sampling(temperature=0),
         Sampling(temperature=1.2),
@@ -107,7 +107,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
     assert continue_batch(model, prompts, samplings, EOS) == alone
     assert len({len(prompt) for prompt in prompts}) > 2
     assert len({len(ids) for ids in alone}) > 2
-    # Some continuations end with <eos>, others at their largest length.
+    # Some continuations end with <eos>, and others at their maximum length.
     assert {ids[-1] == EOS for ids in alone} == {True, False}
     backwards = continue_batch(model, prompts[::-1], samplings[::-1], EOS)
     assert backwards[::-1] == alone
@@ -131,9 +131,9 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """A prompt has the same bits in a batch and alone if each product has eight rows.
+    """A prompt has exactly the same logits in a batch and alone if each matrix product has eight rows.
 
-    The size is one at which ordinary products of one row and of many rows differ.
+    At this model size, the products of one row and of many rows would otherwise differ in some bits.
     """
     model = new_model(5_000, 128)
     for parameter in model.parameters():
@@ -141,7 +141,7 @@ def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)
 
     def told(prompts: list[list[int]]) -> list[torch.Tensor]:
-        """Return all logits of each prompt when all prompts are continued together."""
+        """Return each prompt's logits when all prompts are continued together."""
         continuations = Continuations(weights, -1, rows_in_products=8)
         found: dict[int, list[torch.Tensor]] = {}
         every = []

@@ -17,11 +17,11 @@ from rnnlm.models.elman import ElmanCell
 from rnnlm.models.model_factory import build_model
 from tests.configs import plain_model
 
-NEVER = -1  # An id that no model chooses, so that no text ends before its largest length.
+NEVER = -1  # No model chooses this id, so that no text ends before its maximum length.
 
 
 class Operators(TorchDispatchMode):
-    """A counter of the operators that torch runs, by their name and the shape of their result."""
+    """A counter of torch's operators by name and by the shape of the result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
 
 
 class HalvedCell(ElmanCell):
-    """A custom cell that is derived from ElmanCell."""
+    """A custom cell that is a subclass of ElmanCell."""
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         output, state = super().step(x, state)
@@ -73,7 +73,7 @@ def test_the_operators_for_each_token_do_not_grow_with_the_length(layers: int) -
     # result.
     assert of_210 - of_10 == Counter({call: 20 * count for call, count in of_ten_tokens.items()})
     products = sum(count for (name, _), count in of_ten_tokens.items() if "mm" in name)
-    # The products of a token are h U for each layer, x W for each layer except the lowest, which uses a table, and the
+    # Each token has the products h U for each layer, x W for each layer except the lowest (it uses a table), and the
     # head.
     assert products == 10 * (2 * layers)
     assert sum(of_ten_tokens.values()) <= 10 * (3 * layers + 8)

@@ -1,4 +1,4 @@
-"""The chosen token equals the one computed by hand, and the state is carried from token to token."""
+"""The chosen token agrees with a calculation by hand, and the state is carried from token to token."""
 
 import pytest
 import torch
@@ -38,9 +38,9 @@ def test_top_k_and_top_p_by_hand() -> None:
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 @pytest.mark.parametrize("top_p", [0.3, 0.95])
 def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p: float) -> None:
-    """The tokens of top-p are those found by adding up the probabilities of a large vocabulary in sorted order.
+    """Top-p keeps the tokens that are found by adding up the probabilities of a large vocabulary in sorted order.
 
-    In some cases a few tokens have the probability top_p, in others most tokens are needed.
+    In some cases a few tokens have the probability top_p together, and in others most tokens are needed.
     """
     logits = torch.randn(5_000, generator=torch.Generator().manual_seed(1)) * spread
     probabilities = logits.double().softmax(dim=-1)
@@ -51,7 +51,7 @@ def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p:
             held += float(probabilities[index])
     left = truncated(logits, Sampling(top_p=top_p))
     found = set(left.isfinite().nonzero().flatten().tolist())
-    assert len(found ^ expected) <= 1  # By rounding, the two sets may differ in one token.
+    assert len(found ^ expected) <= 1  # Because of rounding, the two sets may differ in one token.
     assert torch.equal(left[list(found)], logits[list(found)])
     assert (len(found) > 1_000) == (spread < 1)
 

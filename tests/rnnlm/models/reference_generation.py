@@ -1,4 +1,4 @@
-"""A slow reference for generation. It computes every token from the whole text before it, and beams are plain lists."""
+"""A slow reference for generation. It computes every token from the whole text before the token. Beams are lists."""
 
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ def logits_after(model: LanguageModel, ids: Text) -> Tensor:
 
 
 def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
-    """Return the new ids of greedy decoding, including `<eos>`."""
+    """Return the new ids of greedy decoding. They include `<eos>`."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
         ids.append(int(logits_after(model, ids).argmax()))
@@ -30,11 +30,11 @@ def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) ->
 def beam_search(
     model: LanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
 ) -> list[tuple[Text, float]]:
-    """Return the `width` best texts of new ids with their scores, the best one first.
+    """Return the `width` best texts of new ids with their scores. The best text is the first.
 
-    A score is a log-probability divided by (number of new ids) ** penalty. In each step, those of the `width` best
-    texts that end are finished, and the `width` best texts that do not end continue. The search ends when `width` texts
-    are finished and no running one is better than the worst of them.
+    A score is log_probability / number_of_new_ids ** penalty. In each step, the `width` best texts that end are
+    finished, and the `width` best texts that do not end continue. The search ends when `width` texts are finished and
+    no running text has a better score than the worst of them.
     """
     running: list[tuple[Text, float]] = [([], 0.0)]
     finished: list[tuple[Text, float]] = []

@@ -1,4 +1,4 @@
-"""A damaged or hostile model folder causes a ModelError of at most three lines, before anything is built from it."""
+"""A damaged or hostile model folder causes a ModelError of at most three lines, before the model is built."""
 
 import json
 import shutil
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_reported(folder: Path, name: str, harm: str) -> None:
 
 @pytest.mark.parametrize("change", CONFIGURATIONS, ids=str)
 def test_a_hostile_configuration_is_reported(folder: Path, change: dict[str, Any]) -> None:
-    """rnnlm and the reader in a registered model both refuse a hostile configuration."""
+    """rnnlm and the code inside a registered model both refuse a hostile configuration."""
     change_json(folder / "config.json", change)
     refused(folder)
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
@@ -269,7 +269,7 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
-        first_is(1e30),  # A flipped bit in the exponent of the first weight may have this effect.
+        first_is(1e30),  # A flipped bit in the exponent of the first weight has this effect.
         first_is(-3e38),
         first_is(2e5),
         a_weight_is_missing,
@@ -348,9 +348,9 @@ def test_counts_that_training_does_not_give_are_reported(folder: Path, harm: str
 def test_a_folder_does_not_choose_a_module_to_import(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Home, where: str, module: str
 ) -> None:
-    """The kind in a folder's configuration does not make any reader import a module.
+    """No reader imports the module that a folder's configuration names as the kind.
 
-    The readers are rnnlm, the class for transformers, and the reader in a registered model.
+    The readers are rnnlm, the class for transformers, and the code inside a registered model.
     """
     (tmp_path / "harmful_layer").mkdir()
     for name in ("__init__", "deeper"):

@@ -1,4 +1,4 @@
-"""Masks that a kernel draws depend only on seed, row and unit.
+"""The masks that a kernel draws depend only on the seed, the row and the unit.
 
 Without a GPU, the kernel runs in Triton's interpreter.
 """

@@ -54,7 +54,7 @@ def test_a_named_device_that_is_absent_is_refused_in_one_line() -> None:
 
 
 def test_every_tensor_of_a_step_is_sent() -> None:
-    """All tensors of a step are sent to the device: those in a dataclass, its tuples and its dictionary.
+    """All tensors of a step are sent to the device: dataclass fields, and the items of tuples and a dictionary.
 
     The device `meta` needs no memory.
     """

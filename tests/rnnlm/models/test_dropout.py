@@ -1,4 +1,4 @@
-"""Each kind of dropout affects only its own values, keeps their expectation, and is off in evaluation mode."""
+"""Each kind of dropout affects only the configured values, keeps their expectation, and is off in evaluation mode."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
-    """Return the gradients of the sum of all outputs, in which each output has a weight of its own."""
+    """Return the gradients of the sum of all outputs. Each output has a different weight in this sum."""
     model.zero_grad()
     hidden, last = masked_hidden(model, masks, IDS)
     weights = torch.randn(hidden.shape, generator=generator(9), dtype=torch.float64)
@@ -91,9 +91,9 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> None:
-    """Recurrent dropout gives the same result as a matrix U with zeros, which are the same at all time steps.
+    """Recurrent dropout gives the same result as a matrix U in which the dropped weights are zero at all time steps.
 
-    The gradient reaches only the weights that were kept.
+    Only the weights that were kept have a gradient.
     """
     model = network(recurrence="diagonal" if diagonal else "full")
     masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
@@ -108,7 +108,7 @@ def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> N
 
 @pytest.mark.parametrize("residual", [False, True])
 def test_masks_between_layers_by_hand(residual: bool) -> None:
-    """The masks between layers apply to the inputs of cells, not to the residual to which outputs are added."""
+    """The masks between layers apply to the inputs of cells. They do not apply to the residual connection."""
     model = network(layers=2, residual=residual)
     mask = torch.tensor([0.0, 2, 2, 0, 0, 2], dtype=torch.float64).expand(3, 1, 6)
     masks = dataclasses.replace(NOTHING, layers=(mask,))
@@ -131,7 +131,7 @@ def test_kernel_and_loop_agree_under_dropout(settings: dict[str, object], kinds:
     for backend in ("fused", "loop"):
         model.stack.backend = backend  # type: ignore[assignment]
         results.append([*masked_hidden(model, masks, IDS, state), *gradients(model, masks)])
-    # A Transformer's rotary angles are float32, and in a single step the positions are counted from another number.
+    # A Transformer's rotary angles are float32 and depend on the first position, which differs in single steps.
     rounding = {"atol": 1e-5, "rtol": 1e-5} if settings.get("kind") == "transformer" else {}
     for kernel, loop in zip(*results, strict=True):
         torch.testing.assert_close(kernel, loop, **rounding)
@@ -144,7 +144,7 @@ def hidden_under_fresh_masks(
 
 
 def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
-    """The masks of some rows are the same, whichever other rows are drawn with them.
+    """The masks of some rows do not depend on the rows that are drawn with them.
 
     The rows are every second one, as with two processes, or neighbours, as in micro-batches.
     """
@@ -155,7 +155,7 @@ def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
         ids = IDS[rows.start : rows.stop : rows.step]
         draw_of_part = generator()
         part, _ = hidden_under_fresh_masks(model, ALL_KINDS, ids, draw_of_part, rows)
-        # The generators end in the same state, so the sampled loss then draws the same classes.
+        # The generators end in the same state, so the sampled loss draws the same classes afterwards.
         assert torch.equal(draw_of_part.get_state(), draw.get_state())
         torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
 

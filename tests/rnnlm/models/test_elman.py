@@ -70,7 +70,7 @@ def test_the_stack_is_torch_rnn_in_values_and_gradients(nonlinearity: str, layer
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, backend: str) -> None:
-    """A layer with a diagonal U equals one with a matrix U that is zero outside of the diagonal.
+    """A layer with a diagonal U equals a layer whose matrix U is zero outside the diagonal.
 
     Values and gradients are equal, with and without training.
     """
@@ -101,9 +101,9 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backend: str) -> None:
-    """The states of residual layers equal those computed by hand, step by step, with and without training.
+    """The states of residual layers agree with a step-by-step calculation by hand, with and without training.
 
-    The carried states are those of the cells, without the residuals.
+    The carried states are the states of the cells, without the residuals.
     """
 
     def normalised(below: Tensor, norm: nn.Module) -> Tensor:
@@ -133,7 +133,7 @@ def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backen
 def test_the_handwritten_gradient_equals_autograd(
     nonlinearity: str, steps: int, diagonal: bool, residual: bool
 ) -> None:
-    """The handwritten gradients of inputs, weights and state equal those of autograd.
+    """The explicit formulas for the gradients of inputs, weights and state agree with autograd.
 
     The loss depends on the outputs only, or on the last state only.
     """
@@ -193,9 +193,9 @@ def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tok
 @pytest.mark.parametrize("kind", get_args(ModelKind))
 @torch.no_grad()
 def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
-    """Initial matrices have the distribution that the configuration names.
+    """Initial matrices have the configured distribution.
 
-    The variance of `he` is 2 over the number of inputs, and `xavier` is uniform within its bound.
+    The variance of `he` is 2 / inputs, and `xavier` is uniform within its bound.
     """
     sizes = {"embedding_size": 96, "attention_window": 2}
     he, xavier = (
@@ -212,6 +212,6 @@ def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
         assert first[he].get_parameter("input.weight").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
     else:
         assert first[he].get_parameter("W").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
-        # For all kinds except IndRNN, the bound is that of a single gate with 64 columns.
+        # For all kinds except IndRNN, the bound is computed for a single gate with 64 columns.
         columns = first[xavier].get_parameter("W").shape[1] if kind == "ind-rnn" else 64
         assert 0.9 < first[xavier].get_parameter("W").abs().max() / math.sqrt(6 / (96 + columns)) <= 1

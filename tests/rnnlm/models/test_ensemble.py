@@ -1,4 +1,4 @@
-"""The probability of an ensemble is the mean over its networks, and an ensemble is saved as one model."""
+"""The probability of an ensemble is the mean of its networks' probabilities, and an ensemble is saved as one model."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def ensemble_of_three() -> Ensemble:
 
 
 def mean_probabilities(ensemble: Ensemble) -> torch.Tensor:
-    """Return the mean of the networks' probabilities, computed by definition, (b, t, V)."""
+    """Return the mean of the networks' probabilities with shape (b, t, V), computed by definition."""
     parts = [network(IDS)[0].double().softmax(-1) for network in ensemble.networks]
     return sum(part * share for part, share in zip(parts, SHARES.tolist(), strict=True))  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""Kernels for recurrences compute the same as a loop in float64. Without a GPU they run in Triton's interpreter."""
+"""The kernels for recurrences agree with a loop in float64. Without a GPU they run in Triton's interpreter."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def values(*shape: int, seed: int, scale: float = 1.0) -> Tensor:
 
 
 def layer_inputs(rows: int, steps: int, inputs: int, units: int, carried: bool = True) -> list[Tensor]:
-    """Return x, state, W, U and b."""
+    """Return the tensors x, state, W, U and b."""
     state = values(rows, 2, units, seed=1, scale=0.5)[:, 1] if carried else torch.zeros(rows, units).double()
     weights = values(inputs, units, seed=2) / inputs**0.5, values(units, units, seed=3) * 0.6 / units**0.5
     return [values(rows, steps, inputs, seed=0, scale=0.5), state, *weights, values(units, seed=4, scale=0.3)]
@@ -57,7 +57,7 @@ def compare(given: list[Tensor], nonlinearity: str) -> None:
         factors = values(*states.shape, seed=5).to(states.device, states.dtype)
         ((states * factors).sum() + (last * factors[:, 0].to(last.dtype)).sum()).backward()
         results.append([one.detach().cpu().double() for one in (states, last, *(leaf.grad for leaf in leaves))])
-    # relu has a larger error: if a sum near zero is rounded to the other sign, the slope differs.
+    # relu has a larger error, because its slope changes if rounding changes the sign of a sum near zero.
     error = KERNEL_ERROR * (10 if nonlinearity == "relu" else 1)
     for expected, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()
@@ -79,9 +79,9 @@ def test_a_block_of_256_units_is_the_loop() -> None:
 def test_programs_that_share_rows_compute_the_loop(
     shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel for programs that share rows computes the same as the loop.
+    """The kernel in which several programs share rows agrees with the loop.
 
-    The interpreter runs programs one after the other, so there each program has all columns of its rows.
+    The interpreter runs programs one after another, so there each program has all columns of its rows.
     """
     monkeypatch.setattr(full_recurrence, "UNITS_OF_ONE_PROGRAM", 4)
     monkeypatch.setattr(full_recurrence, "COLUMNS_AT_ONCE", 16 if KERNEL_DEVICE == "cuda" else 64)
@@ -121,7 +121,7 @@ def test_only_one_result_may_have_a_gradient() -> None:
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 6, 5), (3, 29, 70)], ids=str)
 def test_the_diagonal_kernel_is_the_loop(shape: tuple[int, int, int], nonlinearity: str) -> None:
-    """The kernel for diagonal layers computes the same as the loop. `shape` is rows, time steps and units."""
+    """The kernel for diagonal layers agrees with the loop. `shape` has the numbers of rows, time steps and units."""
     rows, steps, units = shape
     a, u, h0 = values(steps, rows, units, seed=0), values(units, seed=1, scale=0.5), values(rows, units, seed=2)
     expected = [h0]

@@ -1,4 +1,4 @@
-"""All kinds of models, including n-gram models and custom layers, pass through every stage up to a bundle."""
+"""All kinds of models pass through every stage up to a bundle, including n-gram models and custom layers."""
 
 import shutil
 import sys
@@ -70,7 +70,7 @@ def test_counts_alone_need_an_order() -> None:
 def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
     """An n-gram model without a network is trained in one pass, evaluated, sampled from and registered.
 
-    Its score is that of the n-gram model.
+    The score of the run is the score of the n-gram model.
     """
     candidate = with_model(register, {"model.kind": "kneser-ney", "model.counts": 3})
     score = candidate.evaluation.scores["test"]
@@ -96,7 +96,7 @@ def test_an_own_layer_becomes_champion_and_works_without_rnnlm(
 ) -> None:
     """A model with a custom layer becomes champion, and its bundle can be loaded without rnnlm.
 
-    Registration loads the bundle in a process that has neither rnnlm nor the layer's module.
+    Registration loads the bundle in a process in which rnnlm and the layer's module cannot be imported.
     """
     (tmp_path / "leaky_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -129,7 +129,7 @@ def test_an_own_layer_is_imported_again_only_where_it_was_trained(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A later process may import a custom layer only in the rnnlm home where it was trained.
+    """A later process imports a custom layer automatically only in the rnnlm home where it was trained.
 
     In another home, the user must name the module.
     """
@@ -160,7 +160,7 @@ def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypa
 
 
 def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
-    """Return the registrar of another model of the same text, which is trained and evaluated here."""
+    """Return the registrar of another model of the same text. This function trains and evaluates the model."""
     home, dataset = register.home, register.dataset
     config = changed(register.config, settings)
     run = run_training(home, config, dataset, untracked)

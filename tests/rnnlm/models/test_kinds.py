@@ -1,4 +1,4 @@
-"""For every kind of model, the definition and the fast form compute the same function, which uses no future tokens."""
+"""For every kind of model, the definition and the fast implementation agree, and no output depends on future tokens."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ IDS = torch.tensor([[2, 4, 5, 6, 3, 7, 8, 9, 10], [2, 9, 9, 4, 10, 5, 7, 3, 4]])
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stepwise_reading_equals_one_pass(kind: ModelKind) -> None:
-    """Reading step by step, from a nonzero state, gives the same values and gradients as reading in one pass."""
+    """Single steps from a nonzero state give the same values and gradients as one pass over all tokens."""
     results = []
     for by_steps in (False, True):
         model = model_of(kind)
@@ -137,7 +137,7 @@ def test_padding_changes_nothing(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(GRUCell, nn.GRU), (LSTMCell, nn.LSTM)])
 def test_gated_cells_are_those_of_torch(ours: type[GRUCell | LSTMCell], theirs: type[nn.RNNBase]) -> None:
-    """The definitions and the kernels of GRU and LSTM agree with torch's modules in values and gradients."""
+    """The definitions and kernels of GRU and LSTM agree with torch's modules in values and gradients."""
     cell = ours(3, 5)
     fill(cell)
     reference = theirs(3, 5, batch_first=True).double()  # type: ignore[call-arg]
@@ -178,7 +178,7 @@ def test_the_scan_equals_the_recurrence(steps: int) -> None:
 
 
 def test_minimal_cells_by_hand() -> None:
-    """The states of minimal GRU and LSTM equal those computed by hand from the equations in the paper's appendix."""
+    """The states of minimal GRU and LSTM agree with a calculation by hand from equations in the paper's appendix."""
     x, h = torch.tensor([[0.5]]), torch.tensor([[0.25]])
 
     def sigmoid(value: float) -> float:
@@ -204,7 +204,8 @@ def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int)
     fill(cell)
     x = drawn(2, steps, 3)
     before = torch.cat([torch.zeros(2, 3, 3, dtype=torch.float64), x], dim=1)
-    weights = torch.cat(cell.W.split(5, dim=1))  # (4 · input, H), with the newest input first.
+    # The matrix has the shape (4 · input, H). The newest input comes first.
+    weights = torch.cat(cell.W.split(5, dim=1))
     expected = [torch.tanh(before[:, t : t + 4].flip(1).flatten(1) @ weights + cell.b) for t in range(steps)]
     for run in (cell.loop, cell.sequence):
         torch.testing.assert_close(run(x, None)[0], torch.stack(expected, dim=1))
@@ -213,7 +214,7 @@ def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int)
 @pytest.mark.parametrize("steps", [1, 4, 9])
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str, steps: int) -> None:
-    """A Transformer equals Llama or Mistral of the library transformers with the same weights.
+    """A Transformer agrees with Llama or Mistral of the library transformers with the same weights.
 
     Llama has unlimited attention, and Mistral has a window of 4 tokens. Values and gradients are equal. transformers
     normalizes in float32.
@@ -269,7 +270,7 @@ def norm_of(model: LanguageModel) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 4, CHUNK + 1, 2 * CHUNK + 3])
 def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int) -> None:
-    """An mLSTM block equals that of the library transformers with the same weights, step by step and in chunks.
+    """An mLSTM block agrees with the block of the library transformers with the same weights, in steps and in chunks.
 
     Values and gradients are equal. The block begins with a carried state, which is float32 in transformers.
     """
@@ -285,7 +286,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
             ffn_round_up_to_multiple_of=8,
             norm_reduction_force_float32=False,
             eps=0.0,
-            gate_soft_cap=1e9,  # The soft cap of the gates is so high that it has no effect.
+            gate_soft_cap=1e9,  # The soft cap is so high that it does not affect the gates.
         )
     ).double()
     block = XLSTMBlock(8, 8, heads=2, layer=0).double()
@@ -326,7 +327,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
 
 
 def test_an_slstm_is_its_formulas_without_stabilization() -> None:
-    """The sLSTM has the values and gradients of the paper's equations 8 to 14, with one U for each head."""
+    """The sLSTM's values and gradients agree with the paper's equations 8 to 14, with a separate U for each head."""
     cell = SLSTMCell(6, heads=2).double()
     fill(cell)
     x = drawn(2, 7, 6)
@@ -369,7 +370,7 @@ def test_an_slstm_is_its_formulas_without_stabilization() -> None:
 @pytest.mark.parametrize("cell_type", [MLSTMCell, SLSTMCell])
 @pytest.mark.parametrize("bias", [-300.0, -20.0, 20.0, 300.0])
 def test_exponential_gates_of_any_size_are_safe(cell_type: type[MLSTMCell | SLSTMCell], bias: float) -> None:
-    """Exponential gates of any size give finite gradients and the values that float64 gives.
+    """Exponential gates of any size have finite gradients and the same values as in float64.
 
     exp(300) overflows in float32, and exp(-300) is 0.
     """
@@ -400,7 +401,7 @@ def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
 
 
 class ProjectedGRU(GRUCell):
-    """A custom layer with an additional matrix, but without its own initialize()."""
+    """A custom layer with an additional matrix. It has no method initialize()."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -408,7 +409,7 @@ class ProjectedGRU(GRUCell):
 
 
 def test_matrices_that_nobody_initializes_are_named() -> None:
-    """A custom layer with a further matrix but without initialize() is refused.
+    """A custom layer with an additional matrix but without initialize() is refused.
 
     The matrix would be 0 and would not learn.
     """
@@ -418,11 +419,11 @@ def test_matrices_that_nobody_initializes_are_named() -> None:
 
 
 class DerivedElman(ElmanCell):
-    """A custom layer that is derived from ElmanCell."""
+    """A custom layer that is a subclass of ElmanCell."""
 
 
 class DerivedLSTM(LSTMCell):
-    """A custom layer that is derived from LSTMCell, which has gates."""
+    """A custom layer that is a subclass of LSTMCell, which has gates."""
 
 
 @pytest.mark.parametrize(("kind", "derived"), [("elman", DerivedElman), ("lstm", DerivedLSTM)])

@@ -1,4 +1,4 @@
-"""The mixture of a network with an n-gram model is a probability distribution, is stored, and is checked for damage."""
+"""The mixture of a network with an n-gram model is a probability distribution. It is stored and checked for damage."""
 
 import itertools
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storyteller: Storyteller) -> None:
-    """The probabilities of all words, of given words, and of single steps agree, and sum to one.
+    """The probabilities of all words, of given words, and of single steps agree, and they sum to one.
 
     They are computed for 500 contexts of the test split.
     """

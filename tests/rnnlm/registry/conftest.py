@@ -1,4 +1,4 @@
-"""Fixtures with a corpus of many validation documents, and with models that differ significantly."""
+"""Fixtures with a corpus of many validation documents, and with models whose losses differ significantly."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Return a contest whose stages before registration have run."""
+    """Return a contest in which all stages before registration are finished."""
     return built_once(tmp_path_factory, contest_stages)
 
 
@@ -42,7 +42,7 @@ def contest_stages(folder: Path) -> Contest:
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
     """Return the contest in the rnnlm home of this test, with an empty registry.
 
-    The bundles of its models have been checked by decided_template.
+    decided_template has already checked the bundles of the contest's models.
     """
     return contest_in(tracked_home, contest_template)
 
@@ -73,14 +73,14 @@ def decided_template(
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest) -> Iterator[Contest]:
-    """Yield the decided contest for all tests of a file, which must not change it."""
+    """Yield the decided contest for all tests of a file. The tests must not change it."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
         copy_home(decided_template.home, home)
         yield contest_in(home, decided_template, copied=True)
 
 
 def contest_in(home: Home, template: Contest, *, copied: bool = False) -> Contest:
-    """Return the contest in another rnnlm home. If `copied` is true, this home already contains the contest's files."""
+    """Return the contest in another rnnlm home. If `copied` is true, this home already contains the files."""
     if not copied:
         shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 

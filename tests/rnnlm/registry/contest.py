@@ -1,4 +1,4 @@
-"""Models of one corpus of which each is significantly better or worse than the others, and their registration."""
+"""Models of one corpus whose losses differ significantly, and their registration."""
 
 import random
 import shutil
@@ -20,12 +20,12 @@ from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"
 ANIMALS, VERBS, PLACES = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
-# For each quality of a model, the standard deviation of the noise that is added to every weight.
+# For each quality, NOISE has the standard deviation of the noise that is added to every weight.
 NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}
 
 
 def paragraph(draw: random.Random) -> str:
-    """Return one of (4 · 3 · 4 · 3)² = 20,736 paragraphs, which have two sentences and end with a blank line."""
+    """Return one of (4 · 3 · 4 · 3)² = 20,736 paragraphs. A paragraph has two sentences and ends with a blank line."""
     lines = [
         f"the {draw.choice(ANIMALS)} {draw.choice(VERBS)} the {draw.choice(ANIMALS)} near the {draw.choice(PLACES)} ."
         for _ in range(2)
@@ -34,7 +34,7 @@ def paragraph(draw: random.Random) -> str:
 
 
 def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 400) -> dict[str, list[str]]:
-    """Write train.txt, valid.txt and test.txt of short paragraphs, and return the paragraphs by split."""
+    """Write short paragraphs to train.txt, valid.txt and test.txt, and return the paragraphs by split."""
     draw = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
@@ -52,7 +52,7 @@ def contest_config(folder: Path) -> PipelineConfig:
             "corpus.source": str(folder),
             "corpus.name": "contest",
             "model.hidden_size": 16,
-            "model.counts": 0,  # Without an n-gram model, only the noise in the weights decides.
+            "model.counts": 0,  # Without an n-gram model, the models differ only by the noise in the weights.
             "training.epochs": 2,
             "training.device": "cpu",
             "training.validation.evaluations": 1,
@@ -62,18 +62,18 @@ def contest_config(folder: Path) -> PipelineConfig:
 
 
 class Contest(Registrar):
-    """A registrar of a trained model and of copies of this model with noise in their weights."""
+    """A registrar of a trained model and of copies of it whose weights have added noise."""
 
     nights = 0
 
     def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
-        """Register a run. The settings are those of RegistryConfig, and replace those of the contest."""
+        """Register a run. `settings` are fields of RegistryConfig that replace the contest's settings."""
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
         return self(force=force, run=self.run_of(quality), config=config)
 
     def read_newer_text(self, folder: Path) -> None:
-        """Train candidates from now on with a text that has one more paragraph than the previous text."""
+        """Train later candidates on a text that has one more paragraph than the previous text."""
         write_contest_corpus(folder)
         self.nights += 1
         with (folder / "train.txt").open("a", encoding="utf-8") as train:
@@ -85,7 +85,7 @@ class Contest(Registrar):
         self.dataset = store_sequences(self.home, corpus, tokenizer, self.config.sequences)
 
     def run_of(self, quality: str) -> RunRecord:
-        """Return a finished run whose model has this quality."""
+        """Return a finished run whose model has the quality `quality`."""
         import numpy as np
 
         run_id = f"{self.run.run_id[:8]}{quality:0>8}"

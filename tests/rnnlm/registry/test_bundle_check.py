@@ -1,4 +1,4 @@
-"""The error of a failed check of a bundle says what to do.
+"""The error of a failed bundle check tells the user what to do.
 
 Every test that registers a model tests successful checks.
 """
@@ -41,7 +41,7 @@ READS_FOLDER = "import sys; sys.exit(sys.stdin.buffer.read().decode())"  # The e
 def test_a_process_that_was_started_early_makes_the_check(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process makes the check if the early one was killed in the meantime."""
+    """Another process checks the bundle if the process that was started early has been killed."""
     monkeypatch.setattr(bundle_check, "SCRIPT", READS_FOLDER)
     monkeypatch.setattr(bundle_check.CheckProcess, "waiting", None)
     bundle_check.CheckProcess.start_early()
@@ -60,7 +60,7 @@ def test_a_process_that_was_started_early_makes_the_check(
 def test_a_waiting_process_ends_with_the_process_that_started_it() -> None:
     process = bundle_check.CheckProcess()
     assert process.process.stdin is not None
-    process.process.stdin.close()  # The operating system does this when a process is killed.
+    process.process.stdin.close()  # The operating system closes this pipe when a process is killed.
     assert process.process.wait(60) == 0
 
 

@@ -1,4 +1,4 @@
-"""Candidates are compared with the champion in a real registry. A better candidate replaces it, and others do not."""
+"""Candidates are compared with the champion in a real registry. Only a better candidate replaces the champion."""
 
 import hashlib
 import shutil
@@ -82,7 +82,7 @@ def test_registering_again_reports_the_alias_of_now(contest: Contest) -> None:
     dethroned = contest.register("poor")
     assert (dethroned.version, dethroned.alias, dethroned.skipped) == (1, "challenger", True)
     assert "the champion is version 2" in dethroned.reason
-    # The version never had the alias challenger, so it is found only by its number.
+    # The version never had the alias challenger, so only its number identifies it.
     assert dethroned.uri == f"models:/{NAME}/1"
 
 
@@ -125,7 +125,7 @@ def test_what_may_become_champion(
         return
     second = contest.register("poor", margin=0.9, **settings)
     kept_events = [event.name for event in registration_events(second, "contest")].count("rnnlm.champion.kept")
-    # A run with promote=never does not count as one in which the champion was kept.
+    # A run with promote=never is not counted among the runs in which the champion was kept.
     if settings.get("promote") == "never":
         assert (fair.kept, second.kept, second.kept_since, kept_events) == (0, 0, "", 0)
         third = contest.register("poor", force=True, policy="better")
@@ -146,7 +146,7 @@ def test_the_version_that_waits_is_approved_by_the_model_s_name(contest: Contest
     event, kept = registration_events(waiting, "contest")
     assert (event.name, kept.name) == ("rnnlm.champion.waiting", "rnnlm.champion.kept")
     assert event.message.splitlines()[1] == f"To approve: rnnlm promote {NAME}/2"
-    # Another challenger, registered later, does not wait for approval.
+    # Another challenger, which is registered later, does not wait for approval.
     contest.register("fair", force=True, promote="never")
     assert waiting_version(contest.home, NAME) == "2"
     promote_by_hand(contest.home, NAME, "2")
@@ -159,7 +159,7 @@ def test_a_model_with_other_settings_than_the_champion_s_must_be_better(contest:
     contest.register("good")
     contest.read_newer_text(tmp_path / "newer")
     usual = contest.config
-    # The setting changes the run's id, and the weights stay the same.
+    # The setting changes the run's id, but the weights stay the same.
     contest.config = changed(usual, {"model.hidden_size": 17})
     other = contest.register("good")
     assert other.alias == "challenger"
@@ -196,14 +196,15 @@ def test_an_experiment_is_no_first_champion_either(contest: Contest) -> None:
 def test_a_loss_on_the_champion_s_own_text_waits_for_approval(contest: Contest, tmp_path: Path) -> None:
     """A candidate that is worse on the champion's own held-out text waits for approval.
 
-    Text of another kind is added. Only the candidate knows its words, so it is better on the whole text.
+    The later text has additional lines of another kind. Only the candidate knows their words, so it is better on the
+    whole text.
     """
     contest.register("good")
     texts = write_contest_corpus(tmp_path / "texts")
     foreign = {split: [text.translate(CYRILLIC) for text in some] for split, some in texts.items()}
     mixed = {split: [*texts[split], *foreign[split], *foreign[split][:9]] for split in texts}
     contest.dataset = grown(contest, tmp_path / "mixed", mixed)
-    untrained(contest, "fair")  # The untrained character model can spell every word, but predicts none well.
+    untrained(contest, "fair")  # The untrained character model can spell every word, but predicts no word well.
     mixed_in = contest.register("fair")
     assert mixed_in.evidence is not None
     assert mixed_in.own_evidence is not None
@@ -218,7 +219,8 @@ def test_a_loss_on_the_champion_s_own_text_waits_for_approval(contest: Contest, 
 def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A candidate within the margin of the champion is refused if it is too much worse than the best recent champion.
 
-    Each loss is within the margin of the previous one, but the third loss exceeds that of the best model by more.
+    Each loss is within the margin of the previous loss, but the third loss exceeds the best loss by more than the
+    margin.
     """
     losses = {}
     contest.register("good")
@@ -242,7 +244,7 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
 
 
 def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> DatasetRecord:
-    """Return the dataset of a later state of the corpus, with another vocabulary and the given texts by split."""
+    """Return the dataset of a later state of the corpus. It has another vocabulary and the given texts by split."""
     folder.mkdir()
     for split, paragraphs in texts.items():
         (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")
@@ -274,7 +276,7 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     assert "training text is unknown" not in candidate.reason
     assert candidate.evidence is not None
     unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
-    # All other documents are left out, because both of their lines may be assigned to selection.
+    # The other documents are left out, because both of their lines may be assigned to model selection.
     assert 0.6 * len(unseen) < candidate.evidence.documents < 0.9 * len(unseen)
     scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
@@ -332,7 +334,7 @@ def test_a_champion_without_kept_documents_is_compared_and_the_reason_says_so(co
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
         set_facts(client, NAME, 1, {"training_documents": None})
-    # Both models have the same dataset, so it is known what the champion was trained on.
+    # Both models have the same dataset, so the champion's training documents are known.
     same = contest.register("fair")
     assert (same.alias, "training text is unknown" in same.reason) == ("champion", False)
     with reaching_mlflow(contest.home) as client:

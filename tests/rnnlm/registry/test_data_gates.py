@@ -23,9 +23,9 @@ from tests.conftest import home_in
 from tests.registrar import Registrar
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
-# In the held-out splits, 2 of 7 predicted tokens are unknown, and 3 of 10 bytes are in a line of the training text.
+# In the held-out splits, 2 of 7 predicted tokens are unknown, and 3 of 10 bytes are in lines of the training text.
 TEXTS = {
-    "train": "a b\n\na c\na c\nd\n",  # One of the 4 rows repeats another one.
+    "train": "a b\n\na c\na c\nd\n",  # One of the 4 rows repeats another row.
     "valid": "a c\nzz a zz\n",
     "test": "b b\n",
 }
@@ -89,7 +89,7 @@ def licences(years: range, *more: str) -> str:
 def test_near_copies_in_held_out_text_are_told_before_training(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
-    """Held-out text that differs from the training text only in single lines is reported before training.
+    """Held-out text is reported before training if it differs from the training text only in single lines.
 
     No two documents of the three splits are equal, so comparing documents would not be enough.
     """
@@ -101,7 +101,7 @@ def test_near_copies_in_held_out_text_are_told_before_training(
     config = plain_config({"corpus.source": str(folder), "sequences.mode": mode})
     record = check_gates(home, config, prepare_dataset(home, config))
     clauses, first, last = sum(map(len, LICENCE)), len("copyright 2000 author"), len("the end of it")
-    # Lines that differ only in digits count as equal, so the first line is a copy, too.
+    # Lines that differ only in digits count as equal, so the first line is counted as a copy.
     copied = (clauses + first) / (clauses + first + last)
     repeated = 8 / 9  # Eight of the nine documents repeat the first one.
     assert result_of(record, "leakage").share == pytest.approx(copied)
@@ -140,7 +140,7 @@ def test_without_a_champion_nothing_is_compared_and_nothing_stops(
 
 
 def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
-    """Return the dataset of the toy corpus, in which some splits have another text."""
+    """Return the dataset of the toy corpus in which `texts` replace the texts of some splits."""
     folder = Path(register.config.corpus.source)
     for split, text in texts.items():
         (folder / f"{split}.txt").write_text(text, encoding="utf-8")
@@ -177,8 +177,7 @@ def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplo
     assert kept["."] == train.count(".") == 300
     assert "\n" not in kept
 
-    # In capitals, the text has only the blank and the full stop in common with the champion's text, with the same
-    # frequencies.
+    # The text in capitals and the champion's text share only the blank and the full stop, with equal frequencies.
     dataset = other_text(registered, {"train": train.upper()})
     share_common = (train.count(" ") + train.count(".")) / (len(train) - train.count("\n"))
     record = check_gates(registered.home, registered.config, dataset)
@@ -187,7 +186,7 @@ def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplo
     with pytest.raises(DatasetError, match=r"character frequencies.*\n.*gates\.drift_stop_at"):
         record.raise_if_stopped()
 
-    # With one more line, the distribution is almost the same.
+    # One additional line hardly changes the distribution.
     same = other_text(registered, {"train": train + "the cat sees the dog near the tree .\n"})
     found = result_of(check_gates(registered.home, registered.config, same), "drift")
     assert found.share is not None

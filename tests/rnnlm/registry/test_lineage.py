@@ -1,4 +1,4 @@
-"""Every version leads back to the bytes of its corpus, and MLflow's search finds it by its tags."""
+"""Every version leads back to the bytes of its corpus, and MLflow's search finds the version by its tags."""
 
 import hashlib
 import json
@@ -113,7 +113,8 @@ def test_the_report_holds_the_facts(decided: Contest) -> None:
         f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    registered = decided.register("good")  # Registering the run again returns the present state of the version.
+    # If the run is registered again, the present state of the version is returned.
+    registered = decided.register("good")
     assert registered.evidence is not None
     page = evidence_report(registered.evidence)
     evidence = registered.evidence

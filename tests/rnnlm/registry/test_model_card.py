@@ -28,11 +28,11 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
         decided.samples.samples[0].text,
     ):
         assert fact in card, fact
-    # The parameters are those of an embedding, two square matrices, a bias, the head and its bias, all with 16 units.
+    # The parameters are an embedding, two square matrices, a bias, and the head with its bias. There are 16 units.
     vocabulary = decided.dataset.vocabulary_size
     assert f"{vocabulary * 16 * 2 + vocabulary + 2 * 16 * 16 + 16:,} weights" in card
     description = show_version(decided.home, NAME, "2").description
-    # The name is left out, because MLflow's page shows it above the description.
+    # The name is left out, because MLflow's page shows the name above the description.
     assert description.startswith("A language model: ")
     first, beside, rest = description.split("\n\n## ", maxsplit=2)
     # The comparison is added after the card was written, because the decision is made later.

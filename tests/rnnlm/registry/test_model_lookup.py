@@ -1,4 +1,4 @@
-"""Every way of naming a model leads to its folder. The error for a wrong name lists the existing names."""
+"""Every reference to a model leads to its folder. The error for a wrong name lists the existing names."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
         run_model_folder(decided.home, reference)
     assert len(str(caught.value).splitlines()) <= 3
-    # The registered model is still found, although its run is gone.
+    # The registered model is still found, although its run has been deleted.
     assert model_folder(decided.home, reference).exists()
 
 
@@ -65,7 +65,7 @@ def test_a_flipped_bit_in_a_finished_run_is_found(
 ) -> None:
     """A run with a flipped bit is refused by every name of the run.
 
-    This holds even if the files were verified before and their sizes and times were recorded.
+    This holds even if the files were verified before and their sizes and times are recorded.
     """
     file = toy_run.folder / name
     if not file.exists():

@@ -1,4 +1,4 @@
-"""A registered model belongs to one source. Another source of the same name gets another registered model."""
+"""A registered model belongs to one source. Another source of the same name gets a separate registered model."""
 
 import shutil
 from itertools import combinations
@@ -128,10 +128,11 @@ def test_a_home_that_moved_with_its_text_knows_it(tracked_home: Home, tmp_path: 
 @pytest.mark.long
 def test_models_of_rnnlm_03_belong_to_the_source_they_know(tracked_home: Home, tmp_path: Path) -> None:
     first, second = folder_in(tmp_path / "a"), folder_in(tmp_path / "b")
-    # A relative path does not say which source the version belongs to.
+    # A relative path does not determine to which source the version belongs.
     add_version(tracked_home, TICKETS, {"corpus_source": "tickets"})
     assert other_owner(tracked_home, config_of(second), TICKETS) is None
-    for folder in (first, second):  # The first source registered a version of this model, then the second source did.
+    # The first source registered a version of this model, and then the second source did.
+    for folder in (first, second):
         add_version(tracked_home, TICKETS, {"corpus_source": str(folder), "configuration": "too long for a tag: see …"})
     assert other_owner(tracked_home, config_of(first), TICKETS) is None
     assert other_owner(tracked_home, config_of(second), TICKETS) == str(first)
@@ -147,9 +148,9 @@ def test_a_secret_of_an_address_is_not_stored(tracked_home: Home) -> None:
 
 @pytest.mark.long
 def test_registration_asks_once_more(register: Registrar, toy_folder: Path, tmp_path: Path) -> None:
-    """Registration finds that another source owns the model, if this was not known at the start of the run.
+    """Registration detects that another source owns the model, if this was unknown at the start of the run.
 
-    MLflow may have been unavailable then, or the name may still have been free.
+    MLflow may have been unavailable then, or the name may not have been used yet.
     """
     assert register().name == "rnnlm-toy"
     another = shutil.copytree(toy_folder, tmp_path / "other" / "toy")

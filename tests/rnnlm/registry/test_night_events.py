@@ -1,4 +1,4 @@
-"""A scheduled run has the right events with the right messages."""
+"""A scheduled run emits the right events with the right messages."""
 
 import pytest
 
@@ -43,9 +43,9 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
 def test_only_what_is_clearly_worse_on_the_same_lines_has_regressed(
     difference: float, lower: float, regressed: bool
 ) -> None:
-    """Only a candidate that is significantly and clearly worse on the same lines counts as a regression.
+    """Only a candidate that is significantly worse on the same lines, by more than a minimum, counts as a regression.
 
-    The champion has one nat per byte. The scores on the test splits of the two runs do not matter.
+    The champion has one nat per byte. The scores on the test splits of the two runs have no effect.
     """
     evidence = Evidence(
         documents=300, lines=300, units=300, byte_count=9_000, candidate_nats_per_byte=1 + difference,

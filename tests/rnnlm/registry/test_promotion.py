@@ -43,7 +43,7 @@ def evidence(lower: float, upper: float, units: int = 412, difference: float = -
         (-0.2, 0.0, "challenger", "not shown to be better"),
         (-0.1, 0.1, "challenger", "not shown to be better"),
         (0.0, 0.0, "challenger", "not shown to be better"),
-        # This difference is only rounding, so both models are the same.
+        # The difference is only a rounding error, so both models are equally good.
         (2e-9, 4e-9, "challenger", "not shown to be better"),
         (-4e-9, -2e-9, "challenger", "not shown to be better"),
         (0.01, 0.2, "challenger", "worse"),
@@ -75,7 +75,7 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
 def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
-    """A candidate wins with the policy `newer` unless it may be worse by more than the margin.
+    """A candidate wins with the policy `newer`, unless it may be worse by more than the margin.
 
     The champion has 1.3 nats per byte, so the margin of 1 % is 0.013.
     """
@@ -147,7 +147,7 @@ def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, 
 
 
 def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
-    # Versions 6 and 7 have kept=0, because they were not meant to be promoted.
+    # Versions 6 and 7 have kept=0, because they were registered with promote=never.
     nights = [
         version(2, parent_version="1", alias="challenger", kept="1"),
         version(3, parent_version="1", alias="challenger", kept="2", evidence="{}"),
@@ -161,7 +161,7 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
-    """A candidate that loses against the best champion keeps the evidence of the comparison with the present champion.
+    """A version that loses against the best champion keeps the evidence about the present champion.
 
     The version's parent is the present champion, and the evidence contains the number of the comparison with it.
     """

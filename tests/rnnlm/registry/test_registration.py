@@ -1,4 +1,4 @@
-"""A run is registered once, promoted by the rule of promotion, and predicts on machines without rnnlm."""
+"""A run is registered once, promoted according to the promotion rule, and predicts on machines without rnnlm."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 
 
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """Return the predictions of a program that has mlflow, torch, tokenizers and safetensors, but not rnnlm."""
+    """Return the predictions of a program that can import mlflow, torch, tokenizers and safetensors, but not rnnlm."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
@@ -73,7 +73,7 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
     assert facts_of(version.tags)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
     assert float(facts_of(version.tags)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
-    # MLflow was unavailable during the training. The MLflow run was created when the version was registered.
+    # MLflow was unavailable during the training. The registration created the MLflow run.
     assert run.info.status == "FINISHED"
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 
@@ -132,7 +132,7 @@ def test_files_that_a_killed_process_left_are_not_registered(register: Registrar
 @pytest.mark.long
 def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> None:
     folder = model_folder(registered.home, f"models:/{NAME}/1")
-    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no COMPLETE marker.
+    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no file COMPLETE.
     assert model_folder(registered.home, f"models:/{NAME}/1") == folder
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
@@ -177,7 +177,8 @@ def test_the_model_answers_where_rnnlm_is_not_installed(registered: Registrar, t
     scored = ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"]
     assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
     assert len(str(answers[1]["text"]).split()) <= 5
-    assert answers[:4] == answers[4:]  # The second half of the requests has the same seeds, and gets the same answers.
+    # The second half of the requests has the same seeds, and gets the same responses.
+    assert answers[:4] == answers[4:]
 
 
 @pytest.mark.long
@@ -186,7 +187,7 @@ def test_a_data_frame_is_answered_by_row_or_refused(registered: Registrar) -> No
 
     model = mlflow.pyfunc.load_model(served_source(registered.home))
     rows = [{"prompt": "the cat", "seed": 5, "maximum_tokens": 4}, {"prompt": "the dog"}]
-    # In a data frame, a missing value means the default.
+    # In a data frame, a missing value stands for the default.
     assert model.predict(pd.DataFrame(rows)) == model.predict(rows)
     mixed = [{"prompt": "the cat"}, {"text": "the dog sees the fox ."}]
     assert model.predict(pd.DataFrame(mixed)) == model.predict(mixed)
@@ -239,14 +240,14 @@ def test_a_version_holds_no_pickle_and_shows_five_tags(registered: Registrar) ->
     assert not suffixes & {".pkl", ".pt", ".pth", ".bin"}
     pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
     assert all("==" in line for line in pinned)
-    # Only entries by which people filter have tags, because MLflow's list of versions shows every tag.
+    # Only values for filtering are separate tags, because MLflow's list of versions shows every tag.
     assert set(version.tags) == {"decision", "dataset_id", "run_id", "facts"}
     fenced = [block for index, block in enumerate(version.description.split("```")) if index % 2]
     assert max(len(line) for block in fenced for line in block.splitlines()) <= 76
 
 
 def test_mlflow_away_is_a_tracking_error(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
-    # No server listens at this port, which belongs to the service discard.
+    # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match="127.0.0.1:9"):
@@ -311,7 +312,7 @@ def test_a_killed_registration_leaves_no_pending_model(registered: Registrar) ->
     with reaching_mlflow(registered.home) as client:
         experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id
         for name, kind in ((NAME, "language model"), ("rnnlm-other", "language model"), ("foreign", "classifier")):
-            # A killed registration leaves such a model behind.
+            # A killed registration leaves such a logged model.
             client.create_logged_model(experiment, name=name, model_type=kind)
         assert delete_unfinished_models(registered.home) == 2
         left = {model.name: str(model.status) for model in client.search_logged_models([experiment])}

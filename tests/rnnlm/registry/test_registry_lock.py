@@ -1,6 +1,6 @@
-"""Only one process or thread of a machine holds the lock of a registered model.
+"""Only one process or thread of a machine can hold the lock of a registered model.
 
-If its process is killed, it is free.
+If a process is killed, its lock is released.
 """
 
 import contextlib

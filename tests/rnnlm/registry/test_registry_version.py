@@ -1,4 +1,4 @@
-"""The metadata of a version in MLflow's tags, as written by this version of rnnlm and by older ones."""
+"""The metadata of a version is read from MLflow's tags in the format of this release and of older releases."""
 
 import pytest
 
@@ -12,12 +12,12 @@ def test_facts_come_back_from_their_tags() -> None:
     facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
     tags = as_tags(facts)
     assert set(tags) == {"decision", "run_id", "facts"}
-    # The tag begins with the score, because the list of versions shows only the first words.
+    # The tag begins with the score, because the list of versions shows only the beginning of a tag.
     assert tags["facts"].startswith('test perplexity 80.50 {"')
     assert facts_of(tags) == facts
     assert facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts
     assert facts_of({"facts": "of another program", "team": "search"}) == {"team": "search"}
-    assert facts_of(facts) == facts  # Older versions of rnnlm wrote one tag for each entry.
+    assert facts_of(facts) == facts  # Older releases of rnnlm wrote one tag for each value.
 
 
 @pytest.mark.long

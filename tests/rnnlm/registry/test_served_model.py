@@ -45,7 +45,8 @@ def test_bounds_are_those_of_the_configuration() -> None:
     bounds = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
     served, configured = (kind.model_json_schema()["properties"] for kind in (PredictionRequest, GenerationConfig))
     for name in SAMPLING_DEFAULTS:
-        of_a_number = served[name]["anyOf"][0]  # The first alternative is the number's type, and the other one is null.
+        # The first alternative is the number's type, and the second alternative is null.
+        of_a_number = served[name]["anyOf"][0]
         assert {bound: of_a_number.get(bound) for bound in bounds} == {
             bound: configured[name].get(bound) for bound in bounds
         }

@@ -1,4 +1,4 @@
-"""The served model scores and generates as the library does, for every kind of model, tokenizer and mode."""
+"""The served model scores and generates in the same way as the library, for each kind of model, tokenizer and mode."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ TEXTS = [
 
 
 def served(folder: Path, tmp_path: Path) -> ServedModel:
-    """Return the served model that MLflow runs, with a bundle of the model in `folder`."""
+    """Return the MLflow model object that serves the model in `folder`."""
     code = tmp_path / "code"
     copy_portable_modules(code)
     model = ServedModel()
@@ -49,7 +49,7 @@ def recut(folder: Path, cut: SequencesConfig) -> None:
 
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
-    """Assert that all scores of all texts are equal in the served model and in the library."""
+    """Assert that the served model and the library give the same scores for all texts."""
     library, tokenizer = load_model(folder), load_tokenizer(folder)
     for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
         score: Any = model.score(text)

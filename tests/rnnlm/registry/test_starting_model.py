@@ -1,4 +1,4 @@
-"""A run starts from the chosen model, whose training documents matter when the new model is compared."""
+"""A run starts from the configured model, whose training documents matter when the new model is compared."""
 
 import logging
 import shutil
@@ -39,7 +39,7 @@ WARM = {"training.start_from": "champion", "training.warm_start.learning_rate": 
 
 @pytest.fixture
 def warm(registered: Registrar) -> Registrar:
-    """Return a registrar whose toy run is champion, so that the next run starts from it."""
+    """Return a registrar whose toy run is champion, so that the next run starts from this run."""
     registered.config = changed(registered.config, WARM)
     return registered
 
@@ -105,9 +105,9 @@ def test_without_a_champion_training_starts_from_random_weights_and_that_is_reme
     assert chosen(register) is None
     assert "training: starts from random weights: rnnlm-toy has no champion yet" in caplog.messages
     run = run_training(register.home, register.config, register.dataset, untracked, start=None)
-    assert run.skipped  # The run equals the finished run with start_from=nothing.
+    assert run.skipped  # The settings are equivalent to start_from=nothing, so the finished run is found.
     register()
-    # A second run with the same text starts from random weights, too, although there is a champion now.
+    # A second run with the same text also starts from random weights, although there is a champion now.
     assert chosen(register) is None
 
 
@@ -180,7 +180,7 @@ def test_an_unavailable_server_does_not_stop_the_night(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    # No server listens at this port, which belongs to the service discard.
+    # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     register.config = changed(register.config, WARM)
     assert chosen(register) is None
@@ -190,7 +190,7 @@ def test_an_unavailable_server_does_not_stop_the_night(
 def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> RunRecord:
     """Return a run that started from version 1.
 
-    `ancestors` are the fingerprints that this version had seen, or None if they are unknown.
+    `ancestors` are the fingerprints of the documents that this version was trained on, or None if they are unknown.
     """
     run = contest.run_of(quality)
     if ancestors is not None:
@@ -200,7 +200,7 @@ def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> Run
 
 
 def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
-    """Return the fingerprints of the validation documents that a run on the contest's dataset has not seen."""
+    """Return the fingerprints of validation documents that a run on the contest's dataset was not trained on."""
     write_seen_text(contest.dataset, folder / "own.parquet")
     seen = set(pq.read_table(folder / "own.parquet")["sha256"].to_pylist())
     with connect(contest.dataset) as connection:
@@ -219,8 +219,7 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     judging = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
     assert candidate.evidence.documents == len(judging) > 200
     assert candidate.alias == "champion"
-    # The candidate's own file lists the texts of both models, because later candidates are compared with it or start
-    # from it.
+    # The candidate's file lists the texts of both models, because later candidates may start from it.
     known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
     own = pq.read_table(tmp_path / "own.parquet", filters=[("is_line", "=", False)])["sha256"].to_pylist()
     assert sorted(known) == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
@@ -244,7 +243,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
         f"trained on; to choose by hand: rnnlm promote {NAME}/2"
     )
     with reaching_mlflow(contest.home) as client:
-        # What version 2 has seen is unknown, too.
+        # The training documents of version 2 are unknown, too.
         assert "training_documents" not in read_version(client, NAME, 2).facts
     assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
 

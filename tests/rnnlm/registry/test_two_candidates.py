@@ -1,4 +1,4 @@
-"""The better one of two candidates that are registered at the same time is champion at the end."""
+"""The better of two candidates is the champion at the end if both are registered at the same time."""
 
 import json
 import os
@@ -53,7 +53,7 @@ print(registered.alias, flush=True)
 
 @contextmanager
 def candidate(contest: Contest, quality: str, folder: Path, pause: float) -> Iterator[subprocess.Popen[str]]:
-    """Yield a process that registers the model. It pauses for `pause` seconds before it becomes champion."""
+    """Yield a process that registers the model. It waits for `pause` seconds before the model becomes champion."""
     given = {
         "home": str(contest.home.root),
         "config": contest.config.model_dump(mode="json"),
@@ -120,7 +120,7 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
 def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
     # Both candidates pause just before they take the alias. Without a lock, the fair one could take it last, because it
-    # was only compared with the poor one.
+    # was compared only with the poor one.
     with candidate(contest, "fair", tmp_path, 1.0) as fair, candidate(contest, "good", tmp_path, 1.0) as good:
         assert fair.wait(timeout=600) == 0
         assert good.wait(timeout=600) == 0

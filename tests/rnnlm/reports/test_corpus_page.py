@@ -1,4 +1,4 @@
-"""The page of a corpus shows what is new since the previous run."""
+"""The page of a corpus shows the text that was added since the previous run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A page has the same content on the terminal and in Markdown."""
+"""The terminal and the Markdown file show the same content of a page."""
 
 from pathlib import Path
 

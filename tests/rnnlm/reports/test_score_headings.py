@@ -1,4 +1,4 @@
-"""Every table of scores says to which split the scores belong, and whether they are measured on a sample."""
+"""Every table of scores shows which split was scored, and whether only a sample of it was scored."""
 
 import re
 from pathlib import Path

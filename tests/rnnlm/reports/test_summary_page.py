@@ -1,4 +1,4 @@
-"""The summary of a scheduled run and its message contain the right values, which were computed by hand."""
+"""The summary of a scheduled run and its message contain values that agree with a calculation by hand."""
 
 import os
 from datetime import UTC, datetime
@@ -96,7 +96,7 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
 
 def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> None:
     page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=CHAMPION, evidence=EVIDENCE))
-    # The difference is 0.3 and its bounds are 0.2 and 0.4, each divided by the champion's 1.5.
+    # The difference is 0.3 with the bounds 0.2 and 0.4. All three are divided by the champion's 1.5.
     better = "20.0% better (between 13.3% and 26.7% better)"
     assert page.startswith(f"## tickets · smoke: the champion stays: {better} than the champion on the same lines\n")
     waiting = night(tmp_path, evidence=EVIDENCE, reason="waits for approval (rnnlm promote): better: …")

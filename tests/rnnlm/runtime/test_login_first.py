@@ -1,4 +1,4 @@
-"""Without the login, a server reads no request body. With the login, it reads only bodies of limited size."""
+"""Without credentials, a server reads no request body. With credentials, it reads only bodies of limited size."""
 
 import asyncio
 import base64
@@ -14,9 +14,9 @@ KNOWN = {"authorization": f"Basic {base64.b64encode(LOGIN.encode()).decode()}"}
 
 
 def ask(method: str, headers: dict[str, str], parts: list[bytes], path: str = "/") -> tuple[int, bytes, int]:
-    """Send a request, and return the status, the body of the answer, and the number of parts that were read.
+    """Send a request, and return the status, the body of the response, and the number of parts that were read.
 
-    The body of the answer repeats the body of the request.
+    The response repeats the body of the request.
     """
     read, sent = 0, list[Message]()
 

@@ -1,4 +1,4 @@
-"""Batches contain every token once, in an order that depends only on the seed and the epoch."""
+"""Batches contain every token once. Their order depends only on the seed and the epoch."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def expected(tokens: TokenRows) -> list[int]:
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduce the sizes, so that a small split has many chunks and windows."""
+    """Reduce the sizes of chunks and windows, so that a small split has many of them."""
     monkeypatch.setattr(batches, "CHUNK_ROWS", 5)
     monkeypatch.setattr(batches, "POOL_CHUNKS", 3)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 2)
@@ -185,7 +185,7 @@ def test_skipped_batches_are_not_read() -> None:
     source = Counted(rows.token_ids, rows.offsets)
     source.ranges.clear()
     assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
-    # Only the last window and the rows left from earlier pools are read.
+    # Only the last window and the remaining rows of earlier pools are read.
     assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3
 
 

@@ -1,4 +1,4 @@
-"""The rows depend neither on the size of shards nor on where shards are tokenized, and each shard is tokenized once."""
+"""The rows do not depend on the size of shards or on the worker of a shard, and each shard is tokenized once."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def rows(shards: list[Shard]) -> list[list[int]]:
 
 
 def tables(dataset: DatasetRecord) -> list[list[tuple[Any, ...]]]:
-    """Return the tables that depend on the text, which are sequences, documents, and the vocabulary with counts."""
+    """Return the tables that depend on the text: the sequences, the documents, and the vocabulary with counts."""
     queries = (
         "select split, sequence_id, token_ids, input_ids, target_ids from shifted_sequences order by all",
         "select * from documents order by document_id",
@@ -74,7 +74,8 @@ def test_the_size_of_shards_changes_nothing(
     one = store_sequences(home, corpus, toy_tokenizer, config)
     before = tables(one)
     assert len(before[0]) > 6_000
-    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)  # Shards of this size do not end at the ends of documents.
+    # With this size, shards do not end at the ends of documents.
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)
     monkeypatch.setattr(corpus_shards, "SHARDS_A_FOLDER", 3)
     many = store_sequences(home, corpus, toy_tokenizer, config, force=True)
     assert many.dataset_id == one.dataset_id
@@ -116,7 +117,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
             unfinished.append(sum(not future.taken for future in futures))
             return futures[-1]
 
-        assert worth == 1  # A corpus of at most 32 MiB is worth only one worker.
+        assert worth == 1  # For a corpus of at most 32 MiB, more than one worker does not pay off.
         with ThreadPoolExecutor(2) as pool:
             yield Engine(submit, 2)
 
@@ -142,7 +143,7 @@ class TakenResult:
 def test_a_killed_run_continues_from_its_complete_shards(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """A run that follows a killed run does not tokenize complete shards again.
+    """A run after a killed run does not tokenize complete shards again.
 
     The shards of the killed run have 2,000 bytes. If the new run has another size of shards, the rows are the same.
     """

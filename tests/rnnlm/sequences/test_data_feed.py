@@ -1,4 +1,4 @@
-"""Batches from a dataset file are the same for any number of workers and on any machine."""
+"""The batches of a dataset file are the same for any number of workers and on any machine."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int, first
 def test_reading_touches_no_global_generator(toy_dataset: DatasetRecord) -> None:
     """Reading batches does not change the global random generators.
 
-    A resumed run creates its loader again. If this drew random numbers, the resumed run would differ.
+    A resumed run creates its loader again. If the loader drew from a global generator, the resumed run would differ.
     """
     before = torch.get_rng_state()
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5)

@@ -40,7 +40,7 @@ TABLES = {
 
 
 class Forms(NamedTuple):
-    home: Home  # The rnnlm home of the dataset in parts.
+    home: Home  # This rnnlm home contains the dataset in parts.
     file: DatasetRecord
     parts: DatasetRecord
 
@@ -124,7 +124,7 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
 ) -> None:
     """A dataset that was moved can be read from any working directory.
 
-    One of these is the folder of another dataset, whose parts have the same names.
+    One working directory is the folder of another dataset, whose parts have the same names.
     """
     moved = tmp_path / "moved [2], it's" / forms.parts.dataset_id
     shutil.copytree(forms.parts.folder, moved)
@@ -160,7 +160,7 @@ def test_a_removed_and_an_altered_part_are_reported(forms: Forms, tmp_path: Path
     with pytest.raises(DatasetError, match=rf"{parts[1].name}: missing; run again with --force sequences"):
         source.read(0, len(source))
     with pytest.raises(DatasetError, match=r"train-000000000000\.parquet: row .* is missing"):
-        # This call reads the list of existing parts, so a part that is deleted later is missed.
+        # This call reads the list of existing parts, so the loss of a part is detected later.
         StoredSplit(dataset, "train").read(0, len(source))
     with connect(dataset) as connection, pytest.raises(duckdb.IOException, match=parts[1].name):
         connection.execute("select count(*) from shifted_sequences").fetchall()

@@ -1,4 +1,4 @@
-"""The values in a dataset's description equal those counted by hand."""
+"""The values in a dataset's description agree with a count by hand."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ TEST = "b b\n"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Return an rnnlm home for all tests of this file.
 
-    Stored folders are named by their content, so tests can share it.
+    The names of stored folders depend on their content, so tests can share this home.
     """
     with home_in(tmp_path_factory.mktemp("described")) as home:
         yield home
@@ -70,7 +70,7 @@ def test_sizes_of_the_splits(home: Home, described: DatasetRecord) -> None:
 def test_lengths_tokens_and_coverage(home: Home, described: DatasetRecord) -> None:
     description = describe(home, described)
     assert [(row["first_length"], row["sequence_count"]) for row in description.lengths] == [(2, 1), (3, 3), (4, 1)]
-    # The counts of the tokens are a 5, <eos> 4, b 3, c 2, d 1.
+    # The tokens have the counts a 5, <eos> 4, b 3, c 2, d 1.
     assert [row["token"] for row in description.frequent_tokens[:2]] == ["a", "<eos>"]
     assert [(row["token"], row["training_count"]) for row in description.rarest_tokens[:2]] == [("d", 1), ("c", 2)]
     assert [(row["vocabulary"], row["share"]) for row in description.coverage] == [
@@ -140,7 +140,7 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
     description, dataset = describe_texts(home, tmp_path / "book.txt")
     assert all(row["shared_documents"] == row["document_count"] > 0 for row in description.sources)
-    # The table is replaced by that of an earlier version, which did not store sources.
+    # The table is replaced by the table of an earlier version, which did not store sources.
     with duckdb.connect(str(dataset.database)) as connection:
         connection.execute("alter table documents drop column source_number")
     assert measure_dataset(dataset).sources == []

@@ -1,4 +1,4 @@
-"""The contents of a dataset file equal those counted by hand."""
+"""The contents of a dataset file agree with a count by hand."""
 
 import hashlib
 from pathlib import Path
@@ -81,14 +81,14 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
 @pytest.mark.long
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
-    # The bits are for spelling zz and its end, for 2 gaps between three words, and for the 2 ends of the line.
+    # The bits are for spelling zz and its end, for the 2 gaps between three words, and for the 2 ends of the line.
     bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens) == (7, 4, 1)
     assert facts.restoration_bits == pytest.approx(bits)
 
 
 def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
-    """The uniform and unigram baselines equal those computed by hand.
+    """The uniform and unigram baselines agree with a calculation by hand.
 
     The training targets are a 4, b 2, c 1 and <eos> 2. <unk> never occurs but counts as 1. The total is 10.
     """
@@ -157,9 +157,9 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
 
 @pytest.mark.long
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """The stored output of the stage is still the same.
+    """The stored output of the stage has not changed.
 
-    If this test fails because the output was meant to change, increase the stage's version and change the digest here.
+    If this test fails because of an intended change, increase the stage's version and change the digest here.
     """
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):

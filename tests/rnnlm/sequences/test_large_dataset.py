@@ -1,4 +1,4 @@
-"""Each query of checks, descriptions and promotion of ten million documents fits into DuckDB's memory limit."""
+"""Queries of checks, descriptions and promotion on ten million documents stay within DuckDB's memory limit."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ from rnnlm.storage.stage_folders import DatasetFolder
 
 DOCUMENTS = 10_000_000
 REPEATED = DOCUMENTS // 1_000
-# A document consists of 4 tokens, which are its number in three digits of base 1,000 and <eos>.
+# A document consists of 4 tokens: its number in three digits of base 1,000, and <eos>.
 TOKENS, VOCABULARY = 4, 1_004
 SHARES = {"test": 0.05, "valid": 0.05, "train": 0.9}
 
-# Every thousandth document repeats the previous one. Each document is a source, and its key determines its split.
+# Every thousandth document repeats the previous document. Each document is a source, and its key determines its split.
 CONTENTS = """
 create temporary table contents as
 select
@@ -108,8 +108,8 @@ def test_the_description_is_exact_or_a_near_estimate(dataset: DatasetRecord) -> 
         share = SHARES[row["split"]]
         assert row["sequence_count"] == row["document_count"] == dataset.sequence_counts[row["split"]]
         assert row["document_count"] == pytest.approx(share * DOCUMENTS, rel=0.01)
-        # Only a fifth of the rows is compared, with about 1,800 repetitions in the training split and 100 in other
-        # splits.
+        # Only a fifth of the rows are compared. About 1,800 repetitions are found in the training split, and 100 in the
+        # others.
         assert row["repeated_sequences"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
         assert row["repeated_documents"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
     assert {(row["split"], row["leaked_units"], row["leaked_share"]) for row in description.leaks} == {

@@ -1,4 +1,4 @@
-"""The rows into which lines are cut equal those counted by hand, and those of a definition in plain Python."""
+"""The rows into which lines are split agree with a count by hand and with a definition in plain Python."""
 
 import pytest
 from hypothesis import given

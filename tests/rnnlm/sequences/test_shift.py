@@ -1,4 +1,4 @@
-"""The library's shift by one token equals that of the stored columns, and every kind of batch uses it."""
+"""The library's shift by one token agrees with the stored columns, and every kind of batch uses it."""
 
 import itertools
 
@@ -15,7 +15,7 @@ COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? o
 
 
 def stored_columns(dataset: DatasetRecord, split: str) -> list[tuple[list[int], list[int]]]:
-    """Return `input_ids` and `target_ids` of every row, as SQL generates them."""
+    """Return `input_ids` and `target_ids` of every row from an SQL query."""
     with connect(dataset) as connection:
         return [(inputs, targets) for inputs, targets in connection.execute(COLUMNS, [split]).fetchall()]
 

@@ -44,7 +44,7 @@ def byte_pieces() -> TextTokenizer:
 def test_the_rest_of_a_line_costs_eight_bits_a_byte(home: Home, tmp_path: Path) -> None:
     cut = split_facts(store(home, tmp_path / "c", context_length=4, long_lines="truncate"), "train")
     assert (cut.byte_count, cut.predicted_tokens) == (15, 7)
-    rest = 8 * len(" a\n")  # The rest of the first line, ` a` and a line feed, is spelled out.
+    rest = 8 * len(" a\n")  # The bits spell the rest of the first line, which is ` a` and a line feed.
     blank = 8 * 2  # The blank line needs an escape code and an end.
     # `a b a b` and `a c` have 3 + 1 gaps between words, and 2 ends each.
     words = (3 + 1) * WORD_BITS + 2 * 2 * PLAIN_END_BITS
@@ -71,7 +71,7 @@ def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextToke
 
 
 def test_a_character_cut_in_two_is_spelled_out(byte_pieces: TextTokenizer) -> None:
-    texts = ["aéb"]  # The text has four bytes, because é has two, and therefore four tokens.
+    texts = ["aéb"]  # The text has four bytes, because é has two. Therefore it has four tokens.
     lines = encoded_lines(byte_pieces, texts)
     assert lines.lengths.tolist() == [4]
     for length, text, rest in ((1, "a", "éb\n"), (2, "a", "éb\n"), (3, "aé", "b\n"), (4, "aéb", "\n")):

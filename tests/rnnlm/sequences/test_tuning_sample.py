@@ -1,4 +1,4 @@
-"""A sample is spread over the split, has about the requested size, and can be read like any other RowSource."""
+"""A sample is spread over the split, has about the requested size, and can be read in the same way as a split."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Windows are cut from the stored text, each with the token that follows it."""
+"""Windows are taken from the stored text. Each token of a window has the next token as its target."""
 
 import torch
 

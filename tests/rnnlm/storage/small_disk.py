@@ -1,4 +1,4 @@
-"""A file system of 8 MiB, for tests of full disks."""
+"""A file system of 8 MiB for tests of full disks."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield the folder of a file system of 8 MiB. The test is skipped if this user is not permitted to mount it."""
+    """Yield the folder of a file system of 8 MiB. The test is skipped if this user is not permitted to mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not shutil.which("mount"):
@@ -18,5 +18,5 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], capture_output=True).returncode:
         pytest.skip("mounting is not permitted")
     yield disk
-    # The file system is unmounted lazily, because the error that the test has caught may keep a file open.
+    # The file system is unmounted lazily, because the caught error may keep a file open.
     subprocess.run(["umount", "--lazy", disk], check=True)

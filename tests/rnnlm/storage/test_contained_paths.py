@@ -1,4 +1,4 @@
-"""No reader accepts a name from a file if the name's path would be outside of the folder."""
+"""Every reader refuses a name from a file if its path would be outside the folder."""
 
 import ast
 import hashlib
@@ -78,9 +78,9 @@ def test_a_relative_name_may_lie_on_another_disk(tmp_path: Path) -> None:
 def test_a_stored_marker_writes_nothing_outside(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """No file is written outside of the folder if the marker in the shared storage contains a hostile name.
+    """No file is written outside the folder if the marker in the shared storage contains a hostile name.
 
-    The storage contains a file at the path of the hostile name, so a careless reader would copy it.
+    The storage contains a file at the path of the hostile name, so an unsafe reader would copy it.
     """
     storage = tmp_path / "storage"
     monkeypatch.setenv(VARIABLE, storage.as_uri())
@@ -106,7 +106,7 @@ def test_a_damaged_marker_is_an_unfinished_folder(
     stored.parent.mkdir(parents=True)
     stored.write_bytes(marker)
     assert not write_once(home, home.corpora / "one", lambda partial: (partial / "text").touch())
-    # The hostile marker was replaced by a correct one.
+    # A correct marker has replaced the hostile marker.
     assert stored.read_bytes() == (home.corpora / "one" / "COMPLETE").read_bytes()
     (home.corpora / "one" / "COMPLETE").write_bytes(marker)
     assert write_once(home, home.corpora / "one", lambda partial: pytest.fail("the storage has it"))
@@ -121,7 +121,8 @@ def test_a_local_marker_reads_nothing_outside(tmp_path: Path, name: str) -> None
     add_links(folder, tmp_path / "outside")
     digest = hashlib.sha256(b"secret").hexdigest()
     (folder / "COMPLETE").write_text(json.dumps({name: digest}))
-    if name == "link/secret":  # The link is allowed if the owner of the file has moved it to another disk.
+    # The link is allowed, because the owner may move a file to another disk and leave a link.
+    if name == "link/secret":
         assert find_damage(folder) is None
     else:
         assert "no file in this folder" in str(find_damage(folder))
@@ -173,7 +174,7 @@ def test_a_dataset_s_table_does_not_name_texts_outside(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("place", ["1/../../../outside", "..", "1/../..", "", "."])
 def test_the_registry_owns_no_folder_outside_of_the_home(home: Home, tmp_path: Path, place: str) -> None:
-    """owned_folder() returns no folder outside of the rnnlm home. `rnnlm prune` deletes the folders that it returns."""
+    """owned_folder() returns no folder outside the rnnlm home. `rnnlm prune` deletes the folders that it returns."""
     add_links(home.artifacts, tmp_path / "outside")
     assert owned_folder(home, f"{home.artifacts.as_uri()}/{place}/artifacts") is None
     assert owned_folder(home, f"{home.artifacts.as_uri()}/1/run/artifacts") == home.artifacts / "1" / "run"
@@ -181,7 +182,7 @@ def test_the_registry_owns_no_folder_outside_of_the_home(home: Home, tmp_path: P
 
 @hostile_text
 def test_a_lock_lies_in_the_home(home: Home, name: str) -> None:
-    """The file of a lock is inside the rnnlm home, whatever the lock's name is.
+    """The file of a lock is inside the rnnlm home for every name of a lock.
 
     The names of locks contain ids of runs and datasets, which are read from the registry.
     """
@@ -209,7 +210,7 @@ def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
                 yield node
 
 
-# The paths in these files need no check, because their records were read through inside() or created by this process.
+# These paths need no check, because inside() has checked their records or this process has created them.
 CHECKED_BEFORE = {
     "corpus.folder / corpus.files[role]",
     "corpus.folder / corpus.files['text']",

@@ -1,4 +1,4 @@
-"""An error says what a machine lacks, whichever library reports the error."""
+"""The message of an error names the resource that the machine lacks, for errors of any library."""
 
 import errno
 import sqlite3
@@ -15,7 +15,7 @@ __all__ = ["small_disk"]
 
 
 def told(error: Exception, folder: Path) -> str | None:
-    """Return full_disk_explained()'s explanation of an error, or None if the error is not changed."""
+    """Return the explanation of an error by full_disk_explained(), or None if the error is not changed."""
     try:
         with full_disk_explained(folder):
             raise error
@@ -52,7 +52,7 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
         (ImportError("No module named 'nothing'"), None),
         (ModelError("not enough memory is no cell"), None),
         (sqlite3.OperationalError("no such table: runs"), None),
-        # The disk has free space, so this error has another reason.
+        # The disk has free space, so this error has another cause.
         (sqlite3.OperationalError("disk I/O error"), None),
     ],
     ids=repr,
@@ -65,9 +65,9 @@ def test_what_is_lacking_is_said(error: Exception, reason: str | None, tmp_path:
 
 
 def test_a_database_that_cannot_be_opened_may_lack_space(small_disk: Path) -> None:
-    """Lack of disk space is reported if it is the reason why a database cannot be opened.
+    """Lack of disk space is reported if a database cannot be opened because of it.
 
-    SQLite reports `disk I/O error` and Prefect's server the status 500, although the reason is lack of space.
+    In this case, SQLite reports `disk I/O error`, and Prefect's server responds with status 500.
     """
     check_space(small_disk.parent)
     (small_disk / "full").write_bytes(bytes((8 << 20) - NEARLY_FULL_BYTES + 1))

@@ -16,7 +16,7 @@ from rnnlm.errors import HomeError
 from rnnlm.storage.home import Home, atomic_file, find_home, partial_path, read_json, remove_partials, write_json
 from rnnlm.storage.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
-UNREADABLE = Path("/proc/self/mem")  # A file that cannot be read: on Linux, reading it from the start fails with EIO.
+UNREADABLE = Path("/proc/self/mem")  # This file cannot be read. On Linux, reading it from the start fails with EIO.
 needs_unreadable = pytest.mark.skipif(not UNREADABLE.exists(), reason="needs a file that cannot be read, even by root")
 
 
@@ -57,13 +57,13 @@ def test_a_home_that_another_user_could_have_filled_is_not_used(
     with pytest.raises(HomeError, match="RNNLM_HOME"):
         find_home()
     monkeypatch.setenv("RNNLM_HOME", str(found))
-    assert find_home().root == found  # An rnnlm home that RNNLM_HOME names is used although others can write to it.
+    assert find_home().root == found  # The rnnlm home in RNNLM_HOME is used although other users can write to it.
 
 
 def test_a_home_that_we_make_is_ours_alone_whatever_the_umask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RNNLM_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    before = os.umask(0o002)  # Many systems have this umask by default.
+    before = os.umask(0o002)  # This umask is the default of many systems.
     try:
         home = find_home()
         home.make(home.prefect)
@@ -77,7 +77,7 @@ def test_any_name_of_a_file_can_be_written_to_and_cleaned_up(tmp_path: Path, nam
     final = tmp_path / name
     with suppress(ZeroDivisionError), atomic_file(final) as partial:
         partial.write_text("killed")
-        # The file is renamed, because atomic_file() removes its own temporary file at the end.
+        # The file is renamed, because atomic_file() removes its temporary file at the end.
         partial = partial.rename(partial_path(final))
         raise ZeroDivisionError
     other = tmp_path / ".another.txt.1234"

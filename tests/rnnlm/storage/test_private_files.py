@@ -24,7 +24,7 @@ def open_umask() -> Iterator[None]:
 def readable_by_others(folder: Path) -> list[str]:
     """Return the databases, backups and files of Prefect that another user can open.
 
-    A file is only accessible if all folders above it are.
+    Another user can open a file only if all folders above it are accessible.
     """
     found = [path for path in folder.rglob("*") if path.is_file() and (".db" in path.name or "prefect" in path.parts)]
     found += folder.rglob("*.tar")
@@ -62,9 +62,9 @@ def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> N
 
 @pytest.mark.long
 def test_commands_make_nothing_that_others_may_write_to(home: Home, tmp_path: Path) -> None:
-    """Commands create no folder to which others can write, even if the umask permits it.
+    """Commands create no folder to which other users can write, even if the umask permits it.
 
-    Anyone who can write to an rnnlm home can run code as its owner.
+    A user who can write to an rnnlm home can run code as its owner.
     """
     (tmp_path / "text.txt").write_text("".join(f"the cat sees the dog {n} .\n" for n in range(300)))
     output = tmp_path / "written"

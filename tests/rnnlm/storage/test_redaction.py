@@ -1,4 +1,4 @@
-"""The function redacted() hides the secrets in addresses of any form."""
+"""redacted() hides the secrets in addresses of any form."""
 
 import pytest
 

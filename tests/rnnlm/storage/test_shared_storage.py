@@ -1,4 +1,4 @@
-"""Two rnnlm homes use the same shared storage, a folder. The second home reads what the first one has written.
+"""Two rnnlm homes use the same shared storage, which is a folder. The second home reads the files of the first home.
 
 tests/services contains the tests with S3.
 """
@@ -91,7 +91,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
 def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of two machines that store the same folder at the same time are not mixed.
+    """The files of two machines are not mixed if both machines store the same folder at the same time.
 
     This may happen if two machines train the same run, and the files of both runs differ.
     """
@@ -124,7 +124,7 @@ def test_two_machines_storing_a_folder_do_not_mix_files(
 def test_a_file_on_another_disk_is_stored_with_the_rest(home: Home, other: Home, stored: Path, tmp_path: Path) -> None:
     """A file that is a link to another disk is stored together with the other files of its folder.
 
-    A person may have moved a large file of the rnnlm home to a larger disk.
+    A user may have moved a large file of the rnnlm home to a larger disk.
     """
     greeting = home.corpora / "one" / "below" / "greeting.txt"
     write_once(home, home.corpora / "one", greet)

@@ -1,4 +1,4 @@
-"""Tests of the folders in which stages store their results, with missing and damaged files."""
+"""Missing and damaged files in the folders of stages are detected."""
 
 import json
 from pathlib import Path

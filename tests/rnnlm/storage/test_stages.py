@@ -62,7 +62,7 @@ def test_what_python_compiles_beside_our_modules_is_not_ours(tmp_path: Path) -> 
     assert set(read_marker(tmp_path)) == {"code/c.py", "b.py"}
     assert set(json.loads((tmp_path / COMPLETE).read_text())) == {"code/c.py", "b.py"}
     older = {name: file_digest(tmp_path / name) for name in ("code/c.py", "b.py", *COMPILED)}
-    # rnnlm 0.3 wrote markers in this format, which also list compiled modules.
+    # Markers of rnnlm 0.3 have this format. They also list compiled modules.
     (tmp_path / COMPLETE).write_text(json.dumps(older))
     (tmp_path / COMPILED[0]).write_text("compiled again after a restore")
     (tmp_path / COMPILED[1]).unlink()
@@ -91,7 +91,7 @@ def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
         write_once(home, final, build, pieces=pieces)
     assert not write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
-    pieces.mkdir()  # A run that was killed after it had created its output leaves such a folder.
+    pieces.mkdir()  # A run leaves such a folder if it is killed after it has created its output.
     assert write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
     pieces.mkdir()
@@ -105,7 +105,7 @@ def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
     pieces, final = home.shards / "0123", home.tokenizers / "0123"
     write_once(home, final, lambda partial: (partial / "output").touch())
     pieces.mkdir(parents=True)
-    with home.lock("tokenizers-0123"):  # A process that creates the output again (--force) would hold this lock.
+    with home.lock("tokenizers-0123"):  # A process that creates the output again (--force) holds this lock.
         other = threading.Thread(target=write_once, args=(home, final, Path.touch), kwargs={"pieces": pieces})
         other.start()
         other.join(1)  # Without the lock, an empty folder would be removed within this second.
@@ -146,14 +146,14 @@ def test_a_full_disk_is_one_clear_message(small_disk: Path, tmp_path: Path, stag
 
 @dataclass
 class Hashed:
-    """A finished folder with two files, and the names of the files that were hashed."""
+    """A finished folder with two files. It records the names of the files that were hashed."""
 
     home: Home
     folder: Path
     names: list[str]
 
     def damage(self) -> tuple[str | None, list[str]]:
-        """Return the damage that find_new_damage found, and the names of the files that it hashed."""
+        """Return the damage that find_new_damage() found, and the names of the files that it hashed."""
         self.names.clear()
         return find_new_damage(self.home, self.folder), sorted(self.names)
 
@@ -184,7 +184,7 @@ def test_a_file_is_hashed_again_only_after_it_has_changed(hashed: Hashed) -> Non
     changed = hashed.folder / "b"
     before = changed.stat()
     changed.write_text("TWO")
-    # Size and modification time are restored, but the change time still differs.
+    # The file's size and modification time are restored, but its change time still differs.
     os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert hashed.damage() == ("b differs from its sha256", ["b"])
     changed.write_text("two")
@@ -213,7 +213,7 @@ def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) ->
 def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
     """Damage that changes no time stamp is found after forget_verified().
 
-    A failing disk, for instance, may return other bytes than were written.
+    For instance, a failing disk may return other bytes than the written ones.
     """
     hashed.damage()
     (hashed.folder / "a").write_text("ONE")

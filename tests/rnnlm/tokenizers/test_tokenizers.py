@@ -94,8 +94,8 @@ def test_the_corpus_own_literal_is_not_an_unknown_word(home: Home, tmp_path: Pat
     assert other.unknown_words("d a") == []
 
 
-# Random texts with spaces of all kinds, characters that are special in the library's pattern, and special tokens'
-# spellings.
+# The random texts have spaces of all kinds, special characters of the library's pattern, and spellings of special
+# tokens.
 ODD_TEXT = st.lists(
     st.sampled_from([*"ab1é中'.\u0301\t\n\r\x1c\x85\xa0\u2003\u2028\u200b", *[" "] * 4, "'s", "<eos>", "cat"])
 )
@@ -155,7 +155,8 @@ def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
     assert [line for line in training_lines(corpus, corpus.corpus_bytes) if line] == lines
     read.clear()
     found = [line for line in training_lines(corpus, corpus.corpus_bytes // 10) if line]
-    assert 900 < len(found) < 1_300  # The size of the excerpts varies, because they extend to the end of a line.
+    # The size of the excerpts varies, because each excerpt extends to the end of a line.
+    assert 900 < len(found) < 1_300
     assert len(read) < 1_500  # The text between the excerpts is not read.
     assert all(any(line in found for line in lines[first : first + 60]) for first in range(0, 10_000, 60))
 
@@ -226,7 +227,7 @@ def test_a_saved_tokenizer_is_the_same_for_us_and_for_transformers(home: Home, t
     ],
 )
 def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path, codes: range) -> None:
-    """rnnlm's own lookup of words and the saved tokenizer split at the same characters as Python's str.split.
+    """rnnlm's lookup of words and the saved tokenizer split at the same characters as Python's str.split.
 
     All characters of Unicode are tested.
     """
@@ -272,8 +273,7 @@ def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
-    # The bits are for ", " and "!" spelled out, each with an escape and an end, for a bit that marks a space, for one
-    # gap between words, and for two ends.
+    # The bits spell ", " and "!" with an escape and an end each. Further bits mark a space, one gap and two ends.
     line = 8 * (2 + 2) + 8 * (1 + 2) + 1 + PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert facts.restoration_bits == pytest.approx(3 * line)
 
@@ -298,7 +298,7 @@ def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenize
 def test_the_probabilities_of_all_texts_sum_to_at_most_one(
     kind: str, splitting: str, literal: str | None, mode: str
 ) -> None:
-    """The probabilities that tokens and restoration bits give to all texts sum to at most one.
+    """The probabilities of all texts sum to at most one. Tokens and restoration bits determine them.
 
     The texts are all lines of up to six characters of a small alphabet, with a fixed distribution of tokens.
     """
@@ -332,7 +332,7 @@ def test_indentation_is_not_free(splitting: str) -> None:
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
     """A pretrained tokenizer gets new ids for its special tokens, and encodes text as before.
 
-    It is a byte-level BPE with other special tokens at other ids.
+    The tokenizer is a byte-level BPE with different special tokens and ids.
     """
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()

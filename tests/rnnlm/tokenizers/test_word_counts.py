@@ -1,4 +1,4 @@
-"""Words are counted range by range, in bounded memory, and only once."""
+"""Words are counted only once, byte range by byte range, in bounded memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""MLflow runs of killed trainings do not remain RUNNING.
+"""The MLflow runs of killed trainings do not remain in the state RUNNING.
 
-MLflow runs of trainings that are still running, and of other rnnlm homes, are not changed.
+The MLflow runs of trainings that are still running, and of other rnnlm homes, are not changed.
 """
 
 import shutil
@@ -16,7 +16,7 @@ RUN_ID = "0123456789abcdef"
 
 
 def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str = RUN_ID) -> str:
-    """Return the id of an MLflow run that is RUNNING, which is the state that a killed training leaves."""
+    """Return the id of an MLflow run in the state RUNNING. A killed training leaves a run in this state."""
     folder = home.runs / run_id
     folder.mkdir(parents=True)
     tracker = tracker_of(home, config, dataset, run_id)
@@ -42,9 +42,9 @@ def test_the_run_of_a_killed_training_is_killed(
 def test_a_run_whose_folder_is_gone_is_killed(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """An MLflow run whose folder no longer exists ends as KILLED.
+    """An MLflow run ends as KILLED if its folder does not exist.
 
-    A backup does not contain unfinished runs, so a restored rnnlm home has them only in its database.
+    A backup contains no folders of unfinished runs, so a restored rnnlm home has such runs only in its database.
     """
     run = begun(tracked_home, toy_config, toy_dataset)
     shutil.rmtree(tracked_home.runs / RUN_ID)
@@ -56,6 +56,6 @@ def test_the_run_of_a_living_training_is_left_alone(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     run = begun(tracked_home, toy_config, toy_dataset)
-    with tracked_home.lock(f"run-{RUN_ID}"):  # run_training holds this lock.
+    with tracked_home.lock(f"run-{RUN_ID}"):  # run_training() holds this lock.
         assert end_dead_mlflow_runs(tracked_home) == 0
     assert status(tracked_home, run) == "RUNNING"

@@ -29,7 +29,7 @@ def test_smoothing_keeps_a_constant_constant() -> None:
     assert smoothed([0.0, 1.0])[1] == pytest.approx(0.1 / 0.19)
 
 
-CURVES = {  # Pairs of training losses and of losses of the validation sample.
+CURVES = {  # Each curve is a pair: the training losses, and the losses of the validation sample.
     "falling": ([4.0, 3.0, 2.0, 1.5], [3.5, 2.5]),
     "rising": ([1.0, 2.0, 4.0], [1.5, 5.0]),
     "flat": ([2.0] * 50, [2.0] * 5),

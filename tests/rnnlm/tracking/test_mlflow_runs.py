@@ -31,7 +31,7 @@ SAMPLES_RECORD = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),)
 
 
 def take_mlflow_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    # No server listens at this port, which belongs to the service discard.
+    # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
@@ -106,7 +106,7 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     assert run.data.tags["mlflow.source.name"] == "rnnlm"
     assert run.data.tags["mlflow.user"]
     assert "preset `default`" in run.data.tags["mlflow.note.content"]
-    assert run.data.params == parameters(CONFIG)  # There are more parameters than a single call of MLflow accepts.
+    assert run.data.params == parameters(CONFIG)  # There are more parameters than MLflow accepts in a single call.
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
@@ -143,7 +143,7 @@ def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseExcepti
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == status
-    assert run.data.metrics == {"train_loss_nats": 4.0}  # The measurements from before the error are kept.
+    assert run.data.metrics == {"train_loss_nats": 4.0}  # The measurements before the error are kept.
 
 
 def test_training_continues_without_mlflow(
@@ -212,7 +212,7 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
         for step in range(5):
             measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
         tracker.flush()
-        # A process that was killed after the call to MLflow would leave this state.
+        # This is the state after a kill that follows the call to MLflow.
         RunFolder(tracked_home.runs / RUN_ID).tracking_path.write_bytes(before)
     with tracked(tracked_home) as (again, measure):
         assert again.mlflow_run_id == tracker.mlflow_run_id
@@ -224,7 +224,7 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
 def test_a_kill_after_creating_the_mlflow_run_creates_no_second(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
         path = RunFolder(tracked_home.runs / RUN_ID).tracking_path
-        # The key is recorded before the MLflow run is created, so a killed process may leave only the key.
+        # The key is written before the MLflow run is created, so a killed process may leave only the key.
         path.write_text(json.dumps({"key": tracker.key}))
         with tracked(tracked_home) as (again, __):
             assert again.mlflow_run_id == tracker.mlflow_run_id
@@ -268,11 +268,11 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
 def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_PORT", "5055")  # `mlflow ui` reads this environment variable, too.
+    monkeypatch.setenv("MLFLOW_PORT", "5055")  # `mlflow ui` also reads this environment variable.
     assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
     monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")
-    # A browser outside of the cluster cannot resolve this name.
+    # A browser outside the cluster cannot resolve this host name.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow:5000/#/")
     monkeypatch.setenv("RNNLM_MLFLOW_UI_URL", "https://mlflow.example.org/")

@@ -40,7 +40,7 @@ def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
 
 
 def test_opening_a_store_sets_write_ahead_mode(tracked_home: Home) -> None:
-    # `mlflow ui` would create the database in this way.
+    # `mlflow ui` creates the database in this way.
     with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:
         assert connection.execute("pragma journal_mode = delete").fetchone() == ("delete",)
     with reaching_mlflow(tracked_home) as client:
@@ -68,7 +68,7 @@ def test_artifacts_lie_in_the_home_wherever_the_program_runs(
 
 
 def test_an_unavailable_server_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    # No server listens at this port, which belongs to the service discard.
+    # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError) as caught, reaching_mlflow(home) as client:
@@ -95,7 +95,7 @@ def test_an_experiment_that_was_renamed_goes_on(tracked_home: Home, name: str) -
             assert experiment_id(client, tracked_home, name) == first
         assert client.get_experiment(first).name == "Nights"
         assert experiment_id(client, tracked_home, "Nights") == first
-        # An experiment with the configured name takes precedence over a renamed one.
+        # An experiment with the configured name takes precedence over a renamed experiment.
         again = client.create_experiment(name)
         assert experiment_id(client, tracked_home, name) == again
         assert experiment_id(client, tracked_home, "other") == other
@@ -157,7 +157,7 @@ def test_an_unknown_tracking_address_is_refused_at_once(
 
 @pytest.mark.parametrize("address", ["http://", "http:/x:5000", "http://x y:5000", "http://x:port", "http://x:0"])
 def test_an_address_that_no_request_can_reach_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that no request can reach is refused. MLflow would accept it, and fail at the first request."""
+    """An address that cannot be requested is refused. MLflow would accept it, and fail at the first request."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     with pytest.raises(ConfigError, match=r"expected an address such as http://mlflow\.example\.org:5000"):
         check_addresses()

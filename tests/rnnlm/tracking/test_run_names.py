@@ -1,4 +1,4 @@
-"""Names that people read contain no paths and no digests."""
+"""The displayed names of runs contain no paths and no digests."""
 
 import pytest
 

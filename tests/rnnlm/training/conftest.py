@@ -1,4 +1,4 @@
-"""A fixture for all tests of this folder, which is a process that forks training processes."""
+"""A fixture for all tests of this folder: a process that forks training processes."""
 
 from collections.abc import Iterator
 

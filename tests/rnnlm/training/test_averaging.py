@@ -1,4 +1,4 @@
-"""Averages of weights equal those computed by hand, and averaging does not change training."""
+"""Averages of weights agree with a calculation by hand, and averaging does not change training."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], do
     [
         ({}, [1, (1 + 3) / 2, (1 + 3 + 8) / 3, (1 + 3 + 8 + 0) / 4]),
         ({"decay": 0.75}, [1, 0.75 * 1 + 0.25 * 3, 0.75 * 1.5 + 0.25 * 8, 0.75 * 3.125]),
-        ({"start_step": 2}, [1, 3, 8, 4]),  # Until the first update, the values are the weights of the model.
+        ({"start_step": 2}, [1, 3, 8, 4]),  # Before the first update, the averages are the weights of the model.
         ({"every": 2}, [1, 1, (1 + 8) / 2, (1 + 8) / 2]),
         ({"start_step": 1, "every": 2}, [1, 3, 3, (3 + 0) / 2]),
         ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # Only the last step is averaged.

@@ -35,7 +35,7 @@ DROPOUT_OF_ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, r
 
 
 def stream(target_count: int = 1) -> list[Batch]:
-    """Return five windows over seven lanes. The third window is short, and the fourth one begins an epoch."""
+    """Return five windows over seven lanes. The third window is short, and the fourth window begins an epoch."""
     generator = np.random.default_rng(0)
     batches = []
     for width, carries_state in ((6, False), (6, True), (4, True), (6, False), (6, True)):
@@ -99,7 +99,7 @@ def test_replayed_steps_are_the_steps_bit_by_bit(
 def test_a_shape_is_recorded_once_and_the_rate_stays_a_number() -> None:
     updater = updater_of(CapturedUpdater, STEP_LOSSES["exact"], Dropout())
     taken_steps(updater, stream())
-    # The recorded shapes are those of full windows and of the short window. A missing state is replaced by zeros.
+    # Steps are recorded for full windows and for the short window. A missing state is replaced by zeros.
     assert updater.recorded_shapes == 2
     assert [group["lr"] for group in updater.optimizer.param_groups] == [RATES[1]] * 2
 
@@ -141,7 +141,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
 
 
 def test_a_loaded_optimizer_state_is_what_later_steps_change() -> None:
-    """After a rollback, steps change the tensors of the loaded optimizer state, not those that were recorded."""
+    """After a rollback, steps change the tensors of the loaded optimizer state, not the recorded tensors."""
     batches = stream()
     results = []
     for kind in (Updater, CapturedUpdater):

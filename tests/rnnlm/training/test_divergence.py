@@ -1,4 +1,4 @@
-"""Training whose loss is NaN or explodes stops with advice, or returns to the last good checkpoint."""
+"""Training stops with advice or returns to the last good checkpoint if the loss is NaN or explodes."""
 
 import math
 from pathlib import Path
@@ -25,7 +25,7 @@ def diverging(
 ) -> tuple[TrainingLoop, list[Measurement]]:
     """Return a loop that diverges in step 7 while the learning rate exceeds `bearable`.
 
-    Its loss in this step is multiplied by `factor`.
+    The loss of this step is multiplied by `factor`.
     """
     measured: list[Measurement] = []
 
@@ -64,7 +64,7 @@ def test_without_retries_divergence_ends_training_with_advice(tmp_path: Path, fa
     with pytest.raises(TrainingError, match=r"step 7: loss .*, gradient norm .*\n.*learning_rate") as caught:
         loop.run()
     assert len(str(caught.value).splitlines()) <= 3
-    assert good_step(tmp_path / "c") == 7  # The last checkpoint was written before the diverging step.
+    assert good_step(tmp_path / "c") == 7  # The last checkpoint was written before the step that diverged.
 
 
 def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -79,7 +79,7 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A checkpoint after which a step diverges is not used a second time.
+    """A checkpoint is not used a second time if a step after it diverges.
 
     A loss is computed before its update, so a lower rate only helps if training resumes from an earlier step.
     """
@@ -97,7 +97,7 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
         network(hidden_size=8), [batch([2, 4, 5, 6])] * STEPS, {"divergence.retries": 1}, loss, checkpoints=checkpoints
     )
     loop.run()
-    assert len(failing) == 2  # In the second attempt, step 7 began with other weights.
+    assert len(failing) == 2  # In the second attempt, step 7 began with different weights.
     assert "rolls back to step 6 with half the learning rate" in caplog.text
     assert loop.step == STEPS
 
@@ -105,7 +105,7 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
 def test_each_retry_from_one_checkpoint_halves_the_rate(tmp_path: Path) -> None:
     loop, measured = diverging(tmp_path / "c", 0.3 * RATE, retries=5, every_seconds=1000.0)
     loop.run()
-    # Steps 1 to 7 were taken at the full rate, then again from the start at half the rate.
+    # Steps 1 to 7 have the full rate. After the restart, they have half the rate.
     assert rates(measured)[7:] == [
         *((1, step, RATE / 2) for step in range(1, 8)),
         *((2, step, RATE / 4) for step in range(1, STEPS + 1)),
@@ -144,4 +144,4 @@ def test_the_first_bad_step_is_named_without_a_wait_per_step() -> None:
         divergence.add(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
         divergence.check()
-    divergence.check()  # A second check does not raise an error, because each step is checked only once.
+    divergence.check()  # A second check raises no error, because each step is checked only once.

@@ -89,15 +89,15 @@ def train(
 def test_a_gpu_trains_as_the_cpu_does(
     name: str, dropout: Dropout, target_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without this line, the GPU would draw other masks than the CPU.
+    # Without this line, the masks on the GPU would differ from those on the CPU.
     monkeypatch.setattr(dropout_module, "draws_masks", lambda device: False)
     expected, weights = train("cpu", LOSSES[name], dropout, target_count=target_count)
     got, gpu_weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
-    # Some weights may differ by about the learning rate, because AdamW takes a full step even if a gradient is only
-    # rounding error.
+    # Some weights may differ by about the learning rate, because AdamW takes a full step even for a gradient that is
+    # only a rounding error.
     differences = torch.cat([(one - other).abs().flatten() for one, other in zip(gpu_weights, weights, strict=True)])
     assert differences.quantile(0.999) < 1e-2
     assert differences.max() < 2 * sum(0.001 * (1 + number) for number in range(STEPS))
@@ -121,7 +121,7 @@ DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}
     [*((kind, {}) for kind in KINDS), *(("elman", {**DIAGONAL, "nonlinearity": name}) for name in NONLINEARITIES)],
 )
 def test_every_kind_computes_as_on_the_cpu(kind: ModelKind, settings: dict[str, str]) -> None:
-    """The logits, state and gradients of every kind of model equal those on the CPU, from a state that is not zero."""
+    """The logits, state and gradients of every kind of model agree with the CPU's, from a state that is not zero."""
     results = []
     for device in ("cpu", "cuda"):
         model = random_model(kind, VOCABULARY, **settings).to(device)

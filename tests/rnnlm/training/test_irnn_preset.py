@@ -1,4 +1,4 @@
-"""The preset `irnn`, with relu and an identity matrix, can be trained on any text, even if the lines are long."""
+"""The preset `irnn` can be trained on any text, even with long lines. It has relu and an identity matrix as U."""
 
 import textwrap
 from pathlib import Path

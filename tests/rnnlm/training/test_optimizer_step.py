@@ -37,7 +37,10 @@ def network(sparse: bool = False) -> LanguageModel:
 
 
 def windows(target_count: int = 1) -> list[Batch]:
-    """Return two windows over seven lanes. The rows of the first window have unequal lengths, as in sentence mode."""
+    """Return two windows over seven lanes.
+
+    In the first window, the rows have different lengths, as in sentence mode.
+    """
     ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
     for row in range(7):
         ids[row, 6 - row // 2 : 7] = 0  # The rest of the row is padding.
@@ -58,7 +61,7 @@ def steps(
     optimizer = make_optimizer(model, OptimizerConfig())
     batch_loss = BatchLoss(model, loss, dropout)
     if compiled:
-        # This backend traces and differentiates as on a GPU, but needs no compiler for kernels.
+        # This backend traces and differentiates in the same way as on a GPU, but needs no compiler for kernels.
         batch_loss.compile(backend="aot_eager")
     updater = Updater(batch_loss, optimizer, 0.5)
     taken: list[Step] = []
@@ -90,14 +93,14 @@ def test_micro_batches_update_as_the_whole_batch_does(
         torch.testing.assert_close(many.loss, one.loss, **near)
         torch.testing.assert_close(many.norm, one.norm, **near)
         torch.testing.assert_close(many.state, one.state, **near)
-    # The weights after a bfloat16 step are not compared, because AdamW turns differences in rounding into full steps.
+    # The weights after a bfloat16 step are not compared, because AdamW turns rounding errors into full steps.
     if name != "chunked":
         torch.testing.assert_close(got, expected, **near)
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumulation: int) -> None:
-    """The gradient of weighted batches is that of the mean over all their tokens.
+    """The gradient of weighted batches is the gradient of the mean over all their tokens.
 
     The batches have 35 and 42 tokens. Without weighting, the tokens of the first batch would have a larger weight.
     """

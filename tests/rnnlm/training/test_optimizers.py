@@ -1,4 +1,4 @@
-"""AdamW updates only some rows, uses the configured rate and decay, and norms include sparse gradients."""
+"""AdamW can update only some rows, uses the configured rate and decay, and norms include sparse gradients."""
 
 import copy
 
@@ -43,8 +43,8 @@ def test_gradients_of_a_repeated_row_are_summed() -> None:
 def test_a_row_of_zeros_takes_no_step_in_either_form() -> None:
     """A row of zeros in a gradient is not updated, whether the gradient is sparse or dense.
 
-    Dropout makes such rows of dropped tokens. Several processes have dense gradients, and must update as one process
-    does.
+    Dropped tokens have such rows. With several processes, gradients are dense, and must cause the same updates as the
+    sparse gradients of one process.
     """
     dense, sparse = nn.Parameter(torch.ones(4, 2)), nn.Parameter(torch.ones(4, 2))
     optimizers = [LazyAdamW([one], lr=0.1, weight_decay=0.3, fused=True) for one in (dense, sparse)]
@@ -68,7 +68,7 @@ def test_dense_and_sparse_gradients_may_alternate_across_a_saved_state() -> None
             optimizer.load_state_dict(saved)
         optimizer.step()
     assert float(optimizer.state[parameter]["step"]) == 4
-    # The first row was updated in all steps, and the second row in two steps less.
+    # All steps updated the first row, and all steps but two updated the second row.
     assert parameter[0, 0] < parameter[1, 0] < 1
 
 

@@ -1,4 +1,4 @@
-"""Training takes the requested minutes, even if the machine's speed has changed since it was measured."""
+"""Training takes the requested minutes, even if the machine's speed changes after its measurement."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -22,8 +22,8 @@ from rnnlm.training.training_loop import TrainingLoop
 from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 STEPS = 120  # The planned number of steps.
-SECONDS = 60.0  # The requested time in seconds, of which the steps may take 57 seconds.
-VALIDATION_SECONDS = 0.6  # The seconds that each of the three validations takes at the measured speed.
+SECONDS = 60.0  # The requested time in seconds. The steps may take 57 of them.
+VALIDATION_SECONDS = 0.6  # At the measured speed, each of the three validations takes this many seconds.
 SETTINGS = {"schedule.kind": "linear", "validation.evaluations": 3, "averaging.kind": "mean"}
 BATCHES = [batch([2, 4, 5, 6, 3 + number % 7]) for number in range(1_000)]
 
@@ -40,7 +40,7 @@ class Machine:
 
     def feed(self, first: int) -> Iterator[Batch]:
         for number, found in enumerate(islice(BATCHES, first, None), first):
-            # The first step takes longer, because libraries initialize themselves. The times of the others vary.
+            # The first step takes longer, because libraries initialize themselves. The times of the other steps vary.
             noise = 2 if number == 0 else 0.9 + 0.05 * (number % 5)
             self.now += 0.95 * SECONDS / STEPS * self.slowness * noise
             yield found
@@ -59,7 +59,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Use a single thread, because a second one only slows down such small steps."""
+    """Use a single thread, because a second thread would slow down such small steps."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -103,7 +103,8 @@ def test_no_second_plan_reads_more_than_would_overfit(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stopped_at", [3, 30])  # Training stops either before or after the second plan of its length.
+# Training stops either before or after its length is planned for the second time.
+@pytest.mark.parametrize("stopped_at", [3, 30])
 def test_a_resumed_training_keeps_its_plan(stopped_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = weights_of(Machine(0.5, monkeypatch).loop(paced()))
     machine = Machine(0.5, monkeypatch)

@@ -1,4 +1,4 @@
-"""Learning rates and the counts of Patience equal those computed by hand."""
+"""Learning rates and the counts of Patience agree with a calculation by hand."""
 
 import json
 import math
@@ -55,8 +55,7 @@ def test_the_rate_warms_up_and_decays_whatever_the_loss(kind: str, expected: lis
 
 def test_the_rate_is_halved_after_two_validations_without_a_better_loss() -> None:
     losses = [None, None, 5.0, 4.0, 4.5, 4.0, None, 4.1, 4.2, 3.0, 3.0]
-    # The warm-up has 2 steps. Then the losses 4.5 and 4.0 are not below the best loss 4.0, and later 4.1 and 4.2 are
-    # not.
+    # The warm-up has 2 steps. Then 4.5, 4.0, 4.1 and 4.2 are not below the best loss 4.0.
     expected = [0.8 / 3, 1.6 / 3, 0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2]
     assert rates(schedule(), losses) == pytest.approx(expected)
 

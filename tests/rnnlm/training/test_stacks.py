@@ -18,10 +18,10 @@ SHORT = ["training.maximum_tokens=20000", "training.validation.evaluations=1", "
 
 @pytest.mark.long
 def test_four_layers_of_1024_units_learn_more_than_frequencies(tmp_path: Path) -> None:
-    """Four layers of 1,024 units reach a lower loss than the frequencies of tokens, with the default settings.
+    """Four layers of 1,024 units reach a lower loss than a unigram model, with the default settings.
 
-    This is the most difficult case of benchmarks/stacks.py. Saturated units or too high a learning rate would end with
-    a higher loss.
+    This is the most difficult case of benchmarks/stacks.py. With saturated units or too high a learning rate, the loss
+    would be higher.
     """
     home = Home(tmp_path / "home")
     config = build_config("default", [*WIDE_AND_DEEP, *SHORT], str(write_stories(tmp_path / "stories")))

@@ -53,7 +53,7 @@ def overconfident() -> LanguageModel:
 
 
 def batches() -> list[Batch]:
-    """Return two rows, of which the second is padded, and two windows of a stream. Some targets continue a pattern."""
+    """Return two rows and two windows of a stream. The second row is padded. Some targets continue a pattern."""
     ids = torch.tensor([[2, 4, 5, 6, 7, 8, 9, 3], [2, 5, 4, 11, 3, 0, 0, 0]])
     stream = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11, 4]])
     return [
@@ -78,10 +78,10 @@ def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Ten
 
 @pytest.mark.parametrize(("times", "expected_passes"), [(2.5, 1), (1.0, 2), (0.5, 3)])
 def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
-    """The best temperature is found in the expected number of passes, whether it is near 1 or far from it.
+    """The best temperature is found in the expected number of passes, whether it is near 1 or not.
 
-    The logits were divided by `times` before. The best temperature is 2.59 undivided, 1.04 after 2.5 and 5.18 after
-    1/2. Near 1, a single pass over the batches is enough.
+    The logits are first divided by `times`. The best temperature is 2.59 for times = 1, 1.04 for 2.5 and 5.18 for 1/2.
+    Near 1, a single pass over the batches is enough.
     """
     model = overconfident()
     alone = fit_temperature(model, batches).temperature
@@ -109,9 +109,9 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
-    """A run's logits are divided by the best temperature after its last step.
+    """After its last step, a run's logits are divided by the best temperature.
 
-    The run overfits in a short training. Its steps are the same as without temperature scaling.
+    The model is overfitted in a short training. Its steps are the same as without temperature scaling.
     """
     settings = {
         "training.epochs": 30,

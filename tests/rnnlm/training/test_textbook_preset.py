@@ -1,4 +1,4 @@
-"""A training step of the preset `textbook` equals a step of the textbook's notebook in loss and in weights."""
+"""A training step of the preset `textbook` agrees with the textbook's notebook in loss and in weights."""
 
 import numpy as np
 import pytest
@@ -24,9 +24,9 @@ def batches() -> list[Batch]:
 
 
 def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
-    """The loss of a step and the weights after it equal those of the notebook.
+    """The loss of a step and the weights after it agree with those of the notebook.
 
-    The only difference are classes that rnnlm never predicts. In the notebook they get a bias of -30.
+    The only difference is that rnnlm never predicts some classes. In the notebook, these classes get a bias of -30.
     """
     config = build_config("textbook")
     ours = build_model(config.model, VOCABULARY, seed=0)

@@ -1,4 +1,4 @@
-"""The size of a network and the length of its training are chosen for the minutes. Settings of the user are kept."""
+"""The size of a network and the length of its training are chosen for the minutes. The user's settings are kept."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,10 @@ CPU = torch.device("cpu")
 
 
 def speed_of(at_256_units: float) -> Callable[[PipelineConfig], float]:
-    """Return a function that gives the speed for a configuration, inversely proportional to its number of units."""
+    """Return a function that returns a speed for each configuration.
+
+    The speed is inversely proportional to the units.
+    """
     return lambda config: at_256_units * 256 / config.model.units
 
 
@@ -105,7 +108,7 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
 ) -> None:
     """A measured speed is reused for a day.
 
-    It is reused for another text, seed or length, but not for another batch, vocabulary or row length.
+    The speed is reused for another text, seed or length, but not for another batch, vocabulary or row length.
     """
     measured: list[int] = []
 
@@ -135,6 +138,6 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
         day_before = path.stat().st_mtime - training_speed.SPEED_SECONDS - 1
         os.utime(path, (day_before, day_before))
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "tomorrow"})) >= 1
-    # A longer run measures for longer, and its speeds are good enough for a shorter one.
+    # A longer run measures for longer, and a shorter run reuses its speeds.
     assert measurements(toy_dataset, "training.minutes=10") >= 1
     assert measurements(toy_dataset, "training.minutes=9") == 0

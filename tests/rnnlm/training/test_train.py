@@ -1,4 +1,4 @@
-"""The training loop learns, reports correct numbers, and continues from a checkpoint as if it had never stopped."""
+"""The training loop learns, reports correct values, and continues from a checkpoint as if it had never stopped."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.configs import KINDS
 from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 ONE = batch([2, 4, 5, 3])
-# A sampled loss, for which each step draws new classes.
+# For this sampled loss, each step draws new classes.
 SAMPLED = SampledCrossEntropy(np.array([0, 1, 0, *range(9, 0, -1)]), 5)
 EVERYTHING = {
     **{f"dropout.{name}": 0.2 for name in ("words", "inputs", "layers", "outputs", "recurrent")},
@@ -50,9 +50,9 @@ def test_one_batch_is_overfitted() -> None:
 
 @pytest.mark.long
 def test_counting_is_learnt() -> None:
-    """A network learns to count cyclically, from any number on, and in longer sequences than those in training.
+    """A network learns to count cyclically from any number, also in longer sequences than those of the training.
 
-    The text is the numbers 4 … 11, after which it begins again with 4.
+    The text consists of the numbers 4 … 11, after which it begins again with 4.
     """
     rows = np.concatenate([[2] + [4 + (start + step) % 8 for step in range(10)] for start in range(8)])
     tokens = TokenRows(rows.astype(np.int32), np.arange(9) * 11)
@@ -120,7 +120,7 @@ def test_averaged_weights_are_saved_and_training_is_unchanged() -> None:
 def test_a_run_that_ends_before_averaging_warns(steps: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
     """A run that ends before averaging begins logs a warning.
 
-    The sixth of 10 steps is the first one averaged. Early stopping ends training before or after it.
+    The sixth of 10 steps is the first averaged step. Early stopping ends training before or after it.
     """
     settings = {
         "averaging.kind": "mean",
@@ -132,7 +132,7 @@ def test_a_run_that_ends_before_averaging_warns(steps: int, warned: bool, caplog
 
 
 def test_training_stops_early_and_validates_that_step_once() -> None:
-    """Early stopping ends training at the third validation, which is not repeated.
+    """Early stopping ends training after the third validation. The step is not validated a second time.
 
     Validations follow steps 4, 8 and 12 of 16. The second and third are not better than the first.
     """
@@ -178,7 +178,7 @@ class KilledError(BaseException):
 def test_a_resumed_run_with_all_features_is_bit_identical(
     tmp_path: Path, kind: ModelKind, killed_after: int, loss: Loss
 ) -> None:
-    """A run with all features that is killed and resumed gives the same bits as an uninterrupted run.
+    """A run with all features that is killed and resumed has exactly the same result as an uninterrupted run.
 
     Training is killed before averaging begins, between two rate reductions, or while early stopping waits.
     """

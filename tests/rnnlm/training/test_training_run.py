@@ -62,8 +62,7 @@ def test_a_run_leaves_model_history_and_marker(
     ]
     assert len(scored) == config.training.validation.evaluations
     assert run.best_validation_perplexity == min(scored)
-    # The log says that the perplexity is that of a sample. During training, a third of the split is used for
-    # validation.
+    # The logged perplexity is that of a sample, because training validates on a third of the split.
     validated = [line for line in caplog.messages if "validation perplexity" in line]
     assert validated
     assert all("sampled validation perplexity" in line for line in validated)
@@ -80,7 +79,7 @@ def test_a_relative_source_is_stored_as_the_text_that_was_read(
 ) -> None:
     """A relative source is stored as an absolute path.
 
-    Stored settings are read later in any folder, where another text may have this relative path.
+    The stored settings are read later in other folders, where the relative path may lead to another text.
     """
     other = toy_folder.parent / "elsewhere" / toy_folder.name
     other.mkdir(parents=True)
@@ -129,7 +128,7 @@ def test_bfloat16_is_computed_only_where_the_processor_multiplies_it(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """bfloat16 is only used if the processor multiplies such numbers in hardware.
+    """bfloat16 is used only if the processor multiplies such numbers in hardware.
 
     On other CPUs, bfloat16 would take many times as long as float32.
     """
@@ -223,7 +222,7 @@ def test_a_zero_bias_with_the_sampled_loss_gives_a_warning(
 def test_an_older_run_whose_marker_names_sample_pages_is_complete(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    # The run is used by other tests, so the marker is written again, including the pages.
+    # Other tests use the run, so the marker is written again. It includes the pages.
     mark_complete(toy_run.folder)
     next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
     assert run_training(home, toy_config, toy_dataset, untracked).skipped

@@ -28,8 +28,8 @@ from rnnlm.training.warm_start import copy_weights, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked
 
-# New ids and old ids of the tokens that both vocabularies have. The four special tokens keep their ids, the old tokens
-# 4 and 5 become 6 and 4, and 5 is a new word.
+# SHARED maps new ids to old ids. The four special tokens keep their ids, the old tokens 4 and 5 become 6 and 4, and 5
+# is a new word.
 SHARED = {0: 0, 1: 1, 2: 2, 3: 3, 6: 4, 4: 5}
 ARCHITECTURES = {
     "untied": {},
@@ -74,9 +74,9 @@ def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None
 
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, object]) -> None:
-    """A text has the same logits for known tokens before training as under the earlier model.
+    """Before training, known tokens have the same logits as in the earlier model.
 
-    The text is encoded with the new vocabulary for one model and with the old vocabulary for the other.
+    Each model encodes the text with its own vocabulary.
     """
     config = plain_model({"hidden_size": 4, **settings})
     old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
@@ -109,7 +109,7 @@ def test_tokens_are_matched_by_their_spelling(
 
 
 def started_from(home: Home, run: RunRecord, rows: int) -> StartedFrom:
-    """Return the run as a model to start from, and copy it into the rnnlm home."""
+    """Return a StartedFrom for the run, and copy the run's model into the rnnlm home."""
     start = StartedFrom(
         name="toy", version=1, model_sha256=model_digest(run.model_folder), token_rows_kept=rows, token_rows=rows
     )
@@ -144,7 +144,7 @@ def test_a_damaged_copy_is_refused(
             "model.recurrence differs (diagonal is True and was False)",
         ),
         ({"model.backend": "loop"}, None),  # Both backends compute the same function.
-        # The initial weights are replaced by those of the earlier model, so they may differ.
+        # The earlier model's weights replace the initial weights, so the initialization may differ.
         ({"model.recurrent_initialization": "identity"}, None),
     ],
 )
@@ -190,15 +190,15 @@ def test_the_run_id_depends_on_the_weights_and_not_on_their_name(
     other = start.model_copy(update={"model_sha256": "b" * 64})
     assert name_run(by_alias, toy_dataset, other) not in (plain, warm)
     longer = changed(by_alias, {"training.warm_start.epochs": 2})
-    # A setting of warm starts has no effect on a run from random weights.
+    # A setting of warm starts does not affect a run from random weights.
     assert name_run(longer, toy_dataset) == plain
     assert name_run(longer, toy_dataset, start) != warm
-    # training.epochs has no effect on a warm start, which has its own number of epochs.
+    # training.epochs does not affect a warm start, which has its own number of epochs.
     assert name_run(changed(by_alias, {"training.epochs": 9}), toy_dataset, start) == warm
 
 
 class Failing(UntrackedRun):
-    """A tracker that raises an error at the given call, which simulates a power failure.
+    """A tracker that raises an error at a given call. The error simulates a power failure.
 
     Call 0 is before the first step.
     """
@@ -223,10 +223,10 @@ class Failing(UntrackedRun):
 def test_stopping_a_run_changes_no_weight(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
 ) -> None:
-    """A warm start that stops and is resumed ends with the same weights as without a stop.
+    """A warm start that stops and is resumed ends with the same weights as an uninterrupted one.
 
-    The run stops before the first checkpoint (calls 0 and 1) and after it (call 8). The earlier model has been deleted
-    by then, but its copy exists.
+    The run stops before the first checkpoint (calls 0 and 1) or after it (call 8). The earlier model is deleted before
+    the run is resumed, but its copy exists.
     """
     config = changed(toy_config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
     later = grown_dataset(home, tmp_path / "later", config)
@@ -253,7 +253,7 @@ def test_a_warm_start_has_its_own_budget_and_learning_rate(
 ) -> None:
     """A warm start uses the learning rate and length of training.warm_start.
 
-    The result equals the earlier model, because the learning rate is almost zero.
+    The resulting model equals the earlier model, because the learning rate is almost zero.
     """
     settings = {
         "training.epochs": 5,
@@ -263,7 +263,7 @@ def test_a_warm_start_has_its_own_budget_and_learning_rate(
     }
     start = started_from(home, toy_run, toy_dataset.vocabulary_size)
     run = run_training(home, changed(toy_config, settings), toy_dataset, untracked, start=start)
-    # The number of tokens is approximate, because training ends with a whole batch.
+    # The number of tokens is approximate, because training ends after a whole batch.
     assert run.trained_tokens == pytest.approx(1_000, abs=300)
     assert model_digest(run.model_folder) == start.model_sha256
 

@@ -1,8 +1,8 @@
-"""Real training processes, which tests may kill. Run as a script, this file forks a process for each request.
+"""Real training processes, which tests may kill. As a script, this file forks a process for each request.
 
 Forking avoids the seconds that importing takes. A request is a line of JSON on standard input: {"home", "config",
-"dataset", "log", "limit_bytes"}, or {"tests", "log"} for a file of tests to run. The answer is two lines on standard
-output: the child's process id, and when it has ended, its status as returned by waitpid.
+"dataset", "log", "limit_bytes"}, or {"tests", "log"} for a file of tests to run. The response is two lines on standard
+output: the child's process id, and after the child has ended, its status as returned by waitpid.
 """
 
 import json
@@ -60,7 +60,10 @@ class Trainer:
         return said
 
     def wait(self) -> int:
-        """Wait until the process ends. Return its exit code, which is negative for the signal that killed it."""
+        """Wait until the process ends, and return its exit code.
+
+        A negative code is the number of the signal that killed it.
+        """
         assert self.process.stdout is not None
         return os.waitstatus_to_exitcode(int(self.process.stdout.readline()))
 
@@ -106,7 +109,7 @@ def run_tests(request: dict[str, Any]) -> None:
     log = os.open(request["log"], os.O_WRONLY | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    # The plugins are not needed, and loading all of them takes seconds.
+    # The plugins are not needed, and loading them takes seconds.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     code = pytest.main(["-p", "xdist.plugin", "-p", "no:cacheprovider", request["tests"]])
     sys.stdout.flush()

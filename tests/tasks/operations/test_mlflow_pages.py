@@ -1,4 +1,4 @@
-"""Links lead to this rnnlm home's MLflow server, but not to a server of another home that occupies the port."""
+"""Links lead to the MLflow server of this rnnlm home, even if the server of another home uses the port."""
 
 import base64
 import subprocess
@@ -26,7 +26,7 @@ from tests.conftest import copy_store
 
 @contextmanager
 def mlflow_pages(home: Home) -> Iterator[int]:
-    """Run `mlflow server` on the rnnlm home's store without a login, and yield its port."""
+    """Run `mlflow server` without a login on the rnnlm home's store, and yield the server's port."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     with subprocess.Popen([*command, "--backend-store-uri", embedded_uri(home)], stderr=subprocess.DEVNULL) as process:
@@ -65,7 +65,7 @@ def test_only_this_homes_server_is_linked(
 
 
 class Guarded(BaseHTTPRequestHandler):
-    """A server that requires a login and claims to have every run. It keeps the requests that it receives."""
+    """A server that requires a login and claims to have every run. It stores the requests that it receives."""
 
     password: str
     sent: list[str | None]
@@ -110,7 +110,7 @@ def test_the_password_goes_to_the_port_of_this_homes_up_only(
 
 
 def in_another_thread(home: Home) -> str:
-    """Call server_of_links in another thread, because this thread holds a lock that it could acquire again."""
+    """Call server_of_links() in another thread, because this thread could acquire its own lock again."""
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(server_of_links(home, "a")))
     thread.start()

@@ -1,4 +1,4 @@
-"""Progress reports appear in Prefect as an artifact of the task run."""
+"""Progress reports are stored as an artifact of the Prefect task run."""
 
 import queue
 

@@ -1,4 +1,4 @@
-"""Prefect's server allows one process at a time to change a shared registry."""
+"""Prefect's server allows only one process at a time to change a shared registry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calls run as task runs in other processes, return results and errors, and end when the flow ends."""
+"""Calls run as task runs in other processes. They return results and errors, and end when the flow ends."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ called = called.with_options(retry_delay_seconds=0)
 
 
 def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
-    """Open an engine in a flow run, and return the result of `use`, which is called with the engine."""
+    """Open an engine in a flow run, call `use` with the engine, and return the result."""
 
     @flow
     def using() -> Any:
@@ -123,7 +123,7 @@ def test_processes_end_at_once_if_the_flow_is_interrupted(prefect_server: None, 
 
 @pytest.mark.slow
 def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
-    # Use the test's server. Without an address, Prefect would start a server that outlives the flow.
+    # The flow uses the test's server. Without an address, Prefect would start a server that outlives the flow.
     server = get_current_settings().api.url
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_API_URL": str(server)}
     command = [sys.executable, "-c", SCRIPT]

@@ -22,7 +22,7 @@ BOS, EOS, VOCABULARY = 2, 3, 20
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Return random rows. They are whole sentences, and continuations of sentences that were cut."""
+    """Return random rows. They are whole sentences, and continuations of divided sentences."""
     return [
         [*([BOS] if draw.random() < 0.8 else []), *draw.choices(range(4, 12), k=draw.randint(1, 9)), EOS]
         for _ in range(count)
@@ -72,7 +72,7 @@ def test_a_list_of_words_has_the_order_of_its_rows(home: Home, write_dataset: Wr
 
 
 def test_a_key_is_found_where_its_context_has_its_token() -> None:
-    """find() agrees with Python's own membership test for pairs of a context and a token that exist or do not exist."""
+    """find() agrees with Python's membership test for existing and missing pairs of a context and a token."""
     draw = np.random.Generator(np.random.Philox(0))
     parts = [np.unique(draw.integers(0, 30, size)) for size in (0, 1, 2, 7, 0, 13, 25, 0)]
     tokens, first = np.concatenate(parts), np.cumsum([0, *map(len, parts)])

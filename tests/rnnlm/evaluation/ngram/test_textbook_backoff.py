@@ -73,7 +73,7 @@ def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Pa
 def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Path) -> None:
     """The scores of the textbook's model are divided by their sum before a token is sampled.
 
-    After `a` in `a b a b … c`, b scores 1, a (9 + 1) / 21 and c (1 + 1) / 21, with N = 18 and V = 3.
+    After `a` in `a b a b … c`, the scores are b 1, a (9 + 1) / 21 and c (1 + 1) / 21, where N = 18 and V = 3.
     """
     model = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
     with open_model(model) as connection:

@@ -42,7 +42,7 @@ def store_short_documents(below: Path) -> tuple[Home, StoredDocuments]:
 
 @pytest.fixture
 def stored_documents(home: Home, stored_documents_template: tuple[Home, StoredDocuments]) -> StoredDocuments:
-    """Return five validation documents. One of them repeats another one, and one also occurs in the training text."""
+    """Return five validation documents. One of them repeats another one, and one is also in the training text."""
     template, there = stored_documents_template
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     dataset = there.dataset.model_copy(update={"folder": home.root / there.dataset.folder.relative_to(template.root)})

@@ -1,4 +1,4 @@
-"""The paired bootstrap: sums equal those computed by hand, and false alarms are not more frequent than promised."""
+"""The paired bootstrap: sums equal those computed by hand, and false alarms are not more frequent than configured."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from rnnlm.evaluation.paired.paired_losses import PAIRED_LOSSES_SCHEMA
 from rnnlm.storage.result_records import Evidence
 
 BYTES = [10, 20, 70]
-CANDIDATE = [10.0, 30.0, 60.0]  # The candidate's loss of each document in nats. The sum is 100.
-CHAMPION = [12.0, 28.0, 80.0]  # The champion's loss of each document in nats. The sum is 120.
+CANDIDATE = [10.0, 30.0, 60.0]  # The candidate's loss on each document in nats. The sum is 100.
+CHAMPION = [12.0, 28.0, 80.0]  # The champion's loss on each document in nats. The sum is 120.
 
 
 def evidence_of(
@@ -40,7 +40,7 @@ def evidence_of(
 
 
 def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
-    """Write the losses of both models in a mixed order, because the order in the file must not matter."""
+    """Write the losses of both models in random order, because the result must not depend on the order in the file."""
     rows = [
         {
             "role": role,
@@ -80,7 +80,7 @@ def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
     for row in draw.integers(0, 3, (500, 3)):
         excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
         differences.append(excess / sum(BYTES[number] for number in row))
-    # A confidence of 0.9 in the interval means 0.95 for each one-sided bound. Units of 10, 20 and 70 bytes count as
+    # A two-sided confidence of 0.9 means 0.95 for each one-sided bound. Units of 10, 20 and 70 bytes correspond to
     # 5400² / 24,180,000 units of equal size.
     worth = 29_160_000 / 24_180_000
     # The 95 % quantile of Student's t with one degree of freedom, which is the smallest number of degrees.
@@ -96,8 +96,8 @@ def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
     units = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
     assert (units.are_runs, len(units.excess_nats), units.excess_nats.sum()) == (True, 200, 900)
     assert units.document_starts is not None
-    # The documents begin at lines 300 and 600, within runs that belong to the documents before. The next runs begin at
-    # lines 301 and 603.
+    # The documents begin at lines 300 and 600, within runs that belong to the previous documents. The next runs begin
+    # at lines 301 and 603.
     assert units.document_starts.tolist() == [0, 67, 134]
     units = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
     assert (units.are_runs, len(units.excess_nats)) == (True, 7)
@@ -115,7 +115,8 @@ def test_a_document_whose_units_agree_counts_as_one() -> None:
     assert document_widening(np.repeat(values, 4), np.arange(0, 40, 4)) == pytest.approx(expected)
     # The values in each document cancel, so nothing is widened.
     assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0
-    assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0  # A single document contains no information.
+    # The correlation within documents cannot be estimated from a single document.
+    assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0
     assert document_widening(np.zeros(40), np.arange(0, 40, 4)) == 1.0
 
 
@@ -146,7 +147,8 @@ def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) 
         totals = {"documents": 200, "lines": 200, "byte_count": 200, "difference": excess.mean()}
         totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
         found += evidence_from(totals, units, RegistryConfig(resamples=200, seed=trial)).upper < 0
-    assert found <= 0.07 * 600  # 5 % are promised. Without the correction for skewness, 9 % would seem to be better.
+    # The configured fraction is 5 %. Without the correction for skewness, 9 % would seem to be better.
+    assert found <= 0.07 * 600
 
 
 def test_only_the_lines_asked_for_count(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    evidence = evidence_of(losses)  # If the models do not differ, there is no correlation either.
+    evidence = evidence_of(losses)  # If the models are equal, there is no correlation to widen the bounds.
     assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 
@@ -186,7 +188,7 @@ def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: in
 
 @pytest.mark.parametrize("units", [10, 30, 250])
 def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
-    """About 5 % of 600 candidates seem to be better if their units differ from the champion's only by chance."""
+    """About 5 % of 600 candidates seem to be better if they differ from the champion only by chance."""
     draw = np.random.default_rng(0)
     found = 0
     for trial in range(600):
@@ -197,7 +199,7 @@ def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
 
 @pytest.mark.long
 def test_twenty_nights_give_no_more_false_alarms_than_promised() -> None:
-    """Over twenty nightly runs, no more champions are replaced by mistake than the confidence promises.
+    """Over twenty nightly runs, champions are replaced by mistake no more often than the confidence allows.
 
     Each of 100 champions is compared with 20 equally good candidates on the same documents.
     """

@@ -1,4 +1,7 @@
-"""The file of seen text lists the documents and lines of training. If there are many, it lists those below a bound."""
+"""The file of seen text lists the documents and lines of training.
+
+If there are too many, it only lists those below a bound.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each row of the adaptation table has the scores that its name says, with settings fitted on the validation text."""
+"""Each row of the adaptation table has the scores of its adaptation, with settings fitted on the validation text."""
 
 import copy
 
@@ -48,17 +48,17 @@ def test_each_adaptation_is_a_row_of_the_table(
     static, *_, mixture, everything = comparison.variants
     network = toy_evaluation.scores["test"].network
     assert network is not None
-    # Equal up to rounding, because the evaluation uses another batch size.
+    # The values are equal up to rounding, because the evaluation uses another batch size.
     assert static.perplexity == pytest.approx(network.perplexity, rel=1e-6)
     # The weight of the n-gram model is fitted only on the validation split.
     counts, _ = count_training_split(toy_dataset, 5)
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
-    # Equal up to rounding, because the expected losses are computed row by row.
+    # The values are equal up to rounding, because the expected losses are computed row by row.
     assert mixture.settings == {"share": pytest.approx(best_share(neural, of_counts), rel=1e-4)}
     assert sum(everything.settings.values()) == pytest.approx(1)
     assert list(everything.settings) == ["network", "cache", "counts"]
-    # The n-gram model is the best model of this toy language, so it gets all of the mixture's weight.
+    # The n-gram model is the best model of this toy language, so its weight in the mixture is 1.
     of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")
     assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
     shown = comparison.rows
@@ -73,7 +73,7 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
     static, *others = measure_adaptations(trained, toy_dataset, "test", wanted).variants
     # Without adaptation, all variants have the same loss to the last bit.
     assert len({variant.nll_nats_per_token for variant in others}) == 1
-    # Equal up to rounding, because the static scores use another batch size.
+    # The values are equal up to rounding, because the static scores use another batch size.
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)
 
 
@@ -81,9 +81,9 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best rate is 0.5, with which the model learns noticeably.
+    """The best rate is 0.5, with which the model learns enough to reduce the loss.
 
-    The best decay is 0, which keeps what it has learned.
+    The best decay is 0, with which the learned weights are kept.
     """
     # With these rates, the model learns nothing, learns, or diverges.
     monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))
@@ -146,7 +146,7 @@ def test_fitted_adaptations_require_the_test_split(
 
 @pytest.mark.long
 def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
-    """Two copies of a network adapt like the network if the learning rate is doubled and theta is halved.
+    """An ensemble of two copies of a network adapts like the network with half the rate and twice theta.
 
     Each copy gets half the gradient, and the concatenated hidden states have twice the dot product.
     """

@@ -1,4 +1,4 @@
-"""Dynamic evaluation and the cache use no token before it is scored, and leave the model unchanged."""
+"""Dynamic evaluation and the cache score each token before they use it, and do not change the model."""
 
 import math
 

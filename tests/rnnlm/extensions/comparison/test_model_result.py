@@ -1,4 +1,4 @@
-"""The figures of a ModelResult agree with figures computed by hand."""
+"""The values of a ModelResult agree with values computed by hand."""
 
 import math
 
@@ -82,7 +82,7 @@ def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
 
 
 def test_the_last_model_reaches_the_highest_final_perplexity() -> None:
-    """A model reaches the final perplexity of its first run, even if the mean of its runs is lower."""
+    """Each model reaches the final perplexity of its own first run, even if the mean of its runs is lower."""
     runs = tuple(run_of(1.0).model_copy(update={"curve": ((100.0, 80.0), (200.0, end))}) for end in (22.0, 18.0))
     result = result_of(1.0).model_copy(update={"runs": runs})
     assert result.seconds_to(result.final_validation_perplexity) == pytest.approx(20.0)
@@ -98,7 +98,7 @@ def test_loss_by_position_counts_from_the_beginning_of_each_sentence() -> None:
 
 
 def test_training_flops_are_those_of_the_products() -> None:
-    """Training needs 6 operations per weight of W and U (8 x 8 each), and of the 50 rows of the output layer.
+    """Training needs 6 operations for each weight of W and U (8 x 8 each), and of the 50 rows of the output layer.
 
     With 20 sampled classes and the target, only 21 of these rows are used.
     """

@@ -1,4 +1,4 @@
-"""A comparison plans its runs: configurations, trials and seeds."""
+"""The configurations, trials and seeds of a comparison are planned correctly."""
 
 import pytest
 

@@ -37,7 +37,7 @@ def test_inputs_keep_their_order_and_each_has_its_own_targets(
 ) -> None:
     """Rows keep their order, and each predicted token has the targets that were drawn for it.
 
-    Each predicted token is 10 + its position in the text, and its targets are 1,000, 2,000 … more.
+    The token at position p is 10 + p, and its targets are 1,000, 2,000 … more.
     """
     places = np.arange(10, 1_211, dtype=np.int32)
     if mode == "stream":

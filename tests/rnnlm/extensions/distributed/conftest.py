@@ -1,4 +1,4 @@
-"""The process that forks trainers, for runs of several processes."""
+"""The process that forks training processes, for runs of several processes."""
 
 from tests.rnnlm.training.conftest import trainer
 

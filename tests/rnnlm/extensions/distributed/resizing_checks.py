@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch._inductor  # Seeding needs this import, which takes seconds. Here it is done once for all forked ranks.
+import torch._inductor  # Seeding needs this import, which takes seconds. All forked ranks inherit it.
 
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -26,7 +26,7 @@ from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import new_model, plain_training
 
-VOCABULARY, ROWS, WINDOW = 40, 7, 5  # Of the 7 rows, 4 processes have 2, 2, 2 and 1.
+VOCABULARY, ROWS, WINDOW = 40, 7, 5  # With 4 processes, the 7 rows are divided into 2, 2, 2 and 1.
 STEPS, EPOCHS = 14, 3
 STOP, CHECKPOINT, KILL = 6, 4, 6  # The number of steps after which the run stops, writes its checkpoint, or is killed.
 INTERRUPTED = 128 + signal.SIGTERM  # The exit code of a process that SIGTERM interrupts.
@@ -40,8 +40,7 @@ SETTINGS = {
     "averaging.kind": "exponential",
 }
 MASKED = {f"dropout.{name}": 0.3 for name in ("words", "inputs", "layers", "outputs", "recurrent")} | {
-    # Each of 4 processes has at most two rows of a batch. The last one has a single row, which cannot be divided
-    # further.
+    # Each of 4 processes has at most two rows of a batch. The single row of the last process cannot be divided further.
     "accumulation": 2
 }
 
@@ -55,7 +54,7 @@ class Case:
     def text(self) -> TokenRows:
         """Return a stream of 8 windows, or enough sentences for 9 batches.
 
-        The last batch has fewer rows than there are processes, so one of 4 processes has none.
+        The last batch has 3 rows, so one of 4 processes has none.
         """
         draw = np.random.default_rng(0)
         if self.mode == "stream":
@@ -156,10 +155,11 @@ def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_
                 train(case, folder, process_group, stop, processes_at_start)
             os._exit(0)
         except InterruptedTraining:
-            # Exit at once, because deleting the group's objects may wait forever for gloo's threads.
+            # The process exits without a teardown, because deleting the group's objects may wait forever for gloo's
+            # threads.
             os._exit(INTERRUPTED)
         except BaseException:
-            if stop != "kill":  # A kill makes the other processes fail too, so their errors are not shown.
+            if stop != "kill":  # After a kill, the other processes fail, too, and their errors are not shown.
                 traceback.print_exc()
             os._exit(1)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

@@ -1,6 +1,6 @@
 """Two real processes on the loopback address train as well as one. They are restarted, report errors, and end.
 
-A launch takes seconds, because three processes import torch, so rare cases are only part of `make test-slow`.
+A launch takes seconds, because three processes import torch. Rare cases are therefore only part of `make test-slow`.
 """
 
 import json
@@ -54,7 +54,7 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
 
 @pytest.mark.slow
 def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
-    """The processes listen only on loopback, because a pickle from anyone else could run arbitrary code."""
+    """The processes listen only on loopback, because a pickle from another machine could run arbitrary code."""
     run_processes(launched(tmp_path, "talk"), lambda: None)
     assert all_end(pids(tmp_path))
     ranks = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
@@ -66,9 +66,9 @@ def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
 
 
 class Following(UntrackedRun):
-    """A tracker that, like the real one, reads history.jsonl outside of the processes that write it.
+    """A tracker that, like the real tracker, does not run in the process that writes history.jsonl.
 
-    If `kill` is True, it kills a process of the run after the first checkpoint.
+    If `kill` is true, it kills a process of the run after the first checkpoint.
     """
 
     def __init__(self, home: Home, kill: bool = False) -> None:

@@ -94,7 +94,7 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
 def test_two_nodes_train_as_two_processes_do(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """Two nodes give the results of two processes on one node. For this test, both nodes are on this machine."""
+    """Two nodes, which are both on this machine, give the results of two processes on one node."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})

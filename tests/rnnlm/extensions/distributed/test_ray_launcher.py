@@ -34,7 +34,8 @@ SETTINGS = {
     "training.validation.evaluations": 4,
     "training.distributed.processes": 2,
 }
-VALIDATION_STEPS = {152, 304, 456}  # The steps of the validations, before each of which a checkpoint is written.
+# The steps at which a validation takes place. A checkpoint is written before each of them.
+VALIDATION_STEPS = {152, 304, 456}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def history(run: RunRecord) -> dict[tuple[int, str], dict[str, float]]:
 
 def check_that_the_results_are_equal(run: RunRecord, expected: RunRecord) -> None:
     """Assert that the results are equal up to rounding."""
-    assert run.run_id == expected.run_id  # The run's id does not depend on where the run is trained.
+    assert run.run_id == expected.run_id  # The run's id does not depend on the machine that trains the run.
     assert run.trained_tokens == expected.trained_tokens
     assert run.best_validation_perplexity == pytest.approx(expected.best_validation_perplexity, rel=1e-5)
     here, there = history(run), history(expected)
@@ -209,7 +210,7 @@ def test_no_worker_outlives_a_killed_driver(
         assert poll_until(lambda: bool(checkpoint_steps(home)), PATIENCE_SECONDS, every_seconds=0.05)
         driver.kill()
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
-    # Besides the checkpoints before validations, there is one that the workers wrote before they ended.
+    # Apart from the checkpoints before validations, the workers wrote one before they ended.
     assert checkpoint_steps(home) - VALIDATION_STEPS
     run = run_training(home, changed(config, ON_RAY), dataset, Watching(home).open)
     check_that_the_results_are_equal(run, expected)

@@ -1,4 +1,4 @@
-"""Markdown, reStructuredText, HTML, PDF, docx and epub become prose, and malicious documents do no harm."""
+"""Markdown, reStructuredText, HTML, PDF, docx and epub are converted to prose, and malicious documents do no harm."""
 
 import importlib.util
 import os
@@ -378,6 +378,6 @@ def test_sigterm_ends_the_reading_of_a_document_at_once(tmp_path: Path) -> None:
 
 
 def test_a_parser_that_crashes_costs_one_document() -> None:
-    process = DocumentProcess("keyword")  # The module `keyword` ends without an answer, as a crashed process does.
+    process = DocumentProcess("keyword")  # The module `keyword` ends without a reply, like a crashed process.
     with pytest.raises(DocumentError, match="damaged html: its parser ended with code 0"):
         process.prose("html", b"", "<p>text</p>", 1.0)

@@ -1,4 +1,4 @@
-"""An ARPA file gives the n-gram model's probabilities to an independent reader and, if it is installed, to KenLM."""
+"""An independent reader of an ARPA file and, if it is installed, KenLM compute the n-gram model's probabilities."""
 
 import importlib
 import importlib.util

@@ -19,7 +19,7 @@ from tests.configs import KINDS, plain_model
 def model(**settings: object) -> RnnlmForCausalLM:
     config = plain_model({"hidden_size": 12, "head_bias": "zero"} | settings)
     built = RnnlmForCausalLM.from_language_model(build_model(config, 30, seed=3)).eval()
-    with torch.no_grad():  # The weights are made larger, so that greedy choices differ from step to step.
+    with torch.no_grad():  # Larger weights make the greedy choices differ from step to step.
         for parameter in built.parameters():
             parameter.mul_(3)
     return built
@@ -78,7 +78,7 @@ def test_the_last_logits_alone_are_the_last_logits() -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_vocabulary_may_grow_and_shrink(tied: bool) -> None:
     net = model(tie_embeddings=tied)
-    net.language_model.head.bias.data -= 5.0  # The bias is far below 0, as are the log frequencies of a trained model.
+    net.language_model.head.bias.data -= 5.0  # A trained model has log frequencies far below 0 as its bias.
     ids = torch.tensor([[2, 5, 6]])
     before = net(ids).logits
     net.resize_token_embeddings(33)
@@ -126,7 +126,8 @@ def test_one_hot_input_stays_the_identity() -> None:
     built = model(input="one-hot").language_model
     one_hot = torch.eye(30)
     one_hot[0] = 0.0
-    built.embedding.weight.data.copy_(one_hot)  # Restored, because model() has multiplied the one-hot rows by 3.
+    # The one-hot rows are restored, because model() has multiplied them by 3.
+    built.embedding.weight.data.copy_(one_hot)
     optimizer = make_optimizer(built, OptimizerConfig(weight_decay=0.1))
     hidden, _ = built.hidden(torch.tensor([[2, 5, 7]]))
     exact_cross_entropy(built, hidden, torch.tensor([[5, 7, 3]])).backward()

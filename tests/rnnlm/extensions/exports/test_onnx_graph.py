@@ -1,4 +1,4 @@
-"""The ONNX file computes the logits of torch, step after step, with the state carried."""
+"""The ONNX file computes the same logits as torch, step by step, with the carried state."""
 
 import json
 import shutil
@@ -25,8 +25,8 @@ from tests.configs import plain_model
 def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
     """Return a model with random weights, saved with its tokenizer.
 
-    The initial weights would be a weak test, because their biases are zero and their gates half open. The weights are
-    changed only so much that relu does not explode.
+    The initial weights are not used, because their biases are zero and their gates half open. The weights are changed
+    only so much that the states of relu do not explode.
     """
     model = build_model(plain_model({"hidden_size": 12} | settings), dataset.vocabulary_size, seed=1).eval()
     generator = torch.Generator().manual_seed(2)
@@ -62,7 +62,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
             marks=pytest.mark.slow,
         ),
         *(
-            # Only some kinds are part of the quick tests, because each export takes seconds. An xLSTM has two kinds of
+            # The quick tests include only some kinds, because each export takes seconds. An xLSTM has two kinds of
             # layers.
             pytest.param(
                 {"kind": kind, "layers": 1 + (kind == "xlstm"), "heads": 2, "attention_window": 7},
@@ -97,7 +97,8 @@ def test_logits_equal_those_of_torch_over_a_text(
     assert [value.name for value in session.get_outputs()] == ["logits", "new_state"]
 
     ids = text_ids(toy_dataset, "test", 400)
-    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # Three rows, because the exporter's example has two.
+    # The test uses three rows, because the exporter's example has two.
+    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])
     state = np.zeros((3, layers, state_size), np.float32)
     found = []
     for token_ids in lanes.split(1, dim=1):
@@ -109,7 +110,7 @@ def test_logits_equal_those_of_torch_over_a_text(
     # For logits below 100, a tolerance of 1e-4 is larger than the rounding of float32.
     assert expected[~expected.isneginf()].abs().max() < 100
     np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
-    # The relative tolerance is for an xLSTM, whose memory grows to 50 here, where float32 has coarser rounding.
+    # The relative tolerance is needed for an xLSTM, whose memory grows to 50 here, where float32 is less precise.
     np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=1e-5)
 
 

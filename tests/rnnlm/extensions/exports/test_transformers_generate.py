@@ -88,7 +88,7 @@ def assert_beams(
 def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
     """Every kind of model generates the same text as the slow reference, for prompts that are padded on the left.
 
-    The weights are random, and the attention window is shorter than a text.
+    The weights are random, and the attention window is shorter than the text.
     """
     model = RnnlmForCausalLM.from_language_model(random_model(kind, 30))
     prompts = [[2, 5, 6, 7, 8], [2, 9], [2, 11, 12]]

@@ -21,7 +21,10 @@ def ours(storyteller: Storyteller, text: str) -> str:
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_transformers_pipeline_writes_the_same_text(storyteller: Storyteller, batch_size: int) -> None:
-    """The pipeline of transformers writes the same text as rnnlm. It adds `<bos>` and pads on the left."""
+    """The text-generation pipeline of transformers writes the same text as rnnlm.
+
+    It adds `<bos>` and pads on the left.
+    """
     write = pipeline("text-generation", model=str(storyteller.folder), device="cpu")
     found = write(TEXTS, batch_size=batch_size, **GREEDY)
     expected = [ours(storyteller, text) for text in TEXTS]

@@ -1,4 +1,4 @@
-"""transformers' Trainer learns on stored sequences, computes rnnlm's loss, and resumes from its checkpoint."""
+"""transformers' Trainer trains a model on stored sequences, computes rnnlm's loss, and resumes from its checkpoint."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ Row = dict[str, list[int]]
 
 
 def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
-    """Return rows in the form in which the dataset stores them, with targets that are already shifted."""
+    """Return rows of the stored dataset, whose targets are already shifted."""
     with connect(storyteller.dataset) as connection:
         rows = connection.execute(
             "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id limit ?",
@@ -56,9 +56,9 @@ def trainer(
 
 
 def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
-    """Trainer measures rnnlm's loss of a split if the split is one batch.
+    """Trainer computes rnnlm's loss of a split if the split is one batch.
 
-    With several batches, Trainer would average their losses without regard to their sizes.
+    With several batches, Trainer would average their losses without regard to the batch sizes.
     """
     rows = stored_rows(storyteller, "valid", 1_000)
     model = storyteller.network()

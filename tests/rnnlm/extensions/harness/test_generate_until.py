@@ -1,4 +1,4 @@
-"""The text that continues a context does not depend on its batch, and ends at a stop sequence."""
+"""The generated continuation of a context does not depend on the batch, and ends at a stop sequence."""
 
 from rnnlm.extensions.harness.generate_until import write_answers
 from rnnlm.generation.inference_weights import InferenceWeights
@@ -23,7 +23,7 @@ def test_batched_answers_equal_those_of_a_slow_loop(model_of_any_kind: LanguageM
 
 
 def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], tokens: int) -> str:
-    """Return the most probable next tokens as text, by a loop that reads the whole text for each token."""
+    """Return the most probable next tokens as text. For each token, a loop reads the whole text again."""
     new: list[int] = []
     for _ in range(tokens):
         new.append(int(log_probabilities_of(model, ids + new)[-1].argmax()))

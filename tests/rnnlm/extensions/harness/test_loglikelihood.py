@@ -1,4 +1,4 @@
-"""The log-likelihood of a continuation equals a simple computation, and that of a file equals `rnnlm evaluate`."""
+"""The log-likelihood of a continuation equals a simple computation, and that of a file agrees with `rnnlm evaluate`."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ PAIRS = [
     ("the cat sees", " the dog"),
     ("the cat sees the dog near the river .\nthe fox", " likes the bird .\n"),
     ("", "the dog"),
-    # A context that is longer than two evaluation windows.
+    # This context is longer than two evaluation windows.
     ("the fox likes the cat near the house .\n" * 70, "the dog sees"),
     ("the cat\n", "the bird\nthe fox"),
 ]
@@ -30,7 +30,7 @@ PAIRS = [
 def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
     """Return the log-probability of `ids` after `context_ids`, which begin with <bos>.
 
-    It is computed by one forward pass, and a look-up of each token.
+    One forward pass computes the logits, and the log-probability of each token is taken from them.
     """
     found = log_probabilities_of(model, [*context_ids, *ids[:-1]])[len(context_ids) - 1 :].double()
     return float(found[torch.arange(len(ids)), torch.tensor(ids)].sum())
@@ -80,7 +80,7 @@ def test_unknown_words_cost_their_bytes_and_are_never_greedy(
 ) -> None:
     pairs = [("the cat sees the", " zebra"), ("the cat sees the", " ox"), ("the zebra sees the", " cat")]
     (zebra, greedy), (ox, _), (known, _) = score(stream_model, tokenizer, STREAM, *pairs)
-    # Both words are <unk>. " ox" has three letters less than " zebra", each of which costs 8 bits.
+    # Both words are <unk>. " zebra" has three more letters than " ox", and each letter costs 8 bits.
     assert ox - zebra == pytest.approx(3 * 8 * math.log(2))
     assert not greedy
     unknown = tokenizer.encode("the zebra sees the")
@@ -104,7 +104,7 @@ def test_the_model_s_own_continuation_is_greedy(stream_model: LanguageModel, tok
 def test_a_whole_file_costs_what_evaluate_says(
     home: Home, stream_folder: Path, toy_run: RunRecord, tokenizer: TextTokenizer, tmp_path: Path, mode: str
 ) -> None:
-    """The log-likelihood of a whole file gives the bits per byte of `rnnlm evaluate`.
+    """The log-likelihood of a whole file gives the bits per byte that `rnnlm evaluate` prints.
 
     The file has blank lines, unknown words, letters of two bytes, and more than one evaluation window.
     """
@@ -116,6 +116,6 @@ def test_a_whole_file_costs_what_evaluate_says(
     evaluated = score_corpus(home, folder, CorpusConfig(source=str(tmp_path / "text.txt")))
     cut = STREAM if mode == "stream" else SENTENCE
     nats, last = text_log_likelihoods(load_model(folder), tokenizer, cut, [text, "the cat"], 1)
-    assert nats < 10 * last < 0  # The results are in the order of the texts, of which the first is far longer.
+    assert nats < 10 * last < 0  # The results have the order of the texts. The first text is far longer than the last.
     assert evaluated.split == "all"
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)

@@ -27,7 +27,8 @@ from tests.configs import KINDS, random_model  # noqa: E402
 QUESTIONS = [  # In the grammar of the toy corpus, a verb follows an animal, and an article follows a verb.
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
     {"question": "the bird likes", "choices": ["the", "river"], "answer": 0},
-    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},  # Neither choice follows the grammar.
+    # Neither choice agrees with the grammar.
+    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},
 ]
 CHOICE = """
 task: toy-choice
@@ -84,10 +85,10 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
 ) -> None:
-    """Every kind of model, loaded from its folder, answers every type of request."""
+    """Every kind of model is loaded from its folder and handles every type of request."""
     folder = shutil.copytree(stream_folder, tmp_path / "model")
     network = random_model(kind, load_tokenizer(folder).vocabulary_size)
-    # Without these tokens, the answer consists of words that can be tokenized again.
+    # Without these tokens, the response consists of words that can be tokenized again.
     network.head.bias.data[[UNK, EOS]] -= 100.0
     save_model(network, folder)
     model = RecurrentLM(str(folder), batch_size=2)
@@ -109,10 +110,7 @@ def test_every_kind_answers_every_type_of_request(
 def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
 ) -> None:
-    """The harness's own `hf` model is refused.
-
-    It would report infinity, or a perplexity that is three times too low.
-    """
+    """The harness's own `hf` model is refused, because its perplexity would be infinite or three times too low."""
     # This import registers the model type, without which transformers could not load the folder.
     importlib.import_module("rnnlm.extensions.exports.hugging_face")
     arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
@@ -121,12 +119,12 @@ def test_the_harness_s_own_transformers_model_is_refused(
 
 
 def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
-    """A generated sentence ends with a full stop, like every sentence of the toy corpus."""
+    """In a text-generation task, a generated sentence ends with a full stop, like every sentence of the toy corpus."""
     (match,) = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, WRITING),))).metrics
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
-@pytest.mark.slow  # Slow, because the harness reads 13,000 task files.
+@pytest.mark.slow  # The test is slow, because the harness reads 13,000 task files.
 def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(ConfigError, match="no-such-task"):
         load_tasks(["no-such-task"])

@@ -1,4 +1,4 @@
-"""Networks learn the tasks that they can solve in theory, and fail at those that they cannot."""
+"""Networks learn the tasks that they can solve in theory, and fail at the other tasks."""
 
 import pytest
 import torch
@@ -28,17 +28,17 @@ QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, t
 def test_an_lstm_generalizes_parity_to_long_rows() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
-    assert score.steps < QUICK.training_steps  # Training ended early, when the task was solved.
+    assert score.steps < QUICK.training_steps  # Training ended when the task was solved, before the last step.
     assert score.steps % 200 == 0
 
 
 @pytest.mark.slow
 def test_a_diagonal_network_only_guesses_the_parity_of_long_rows() -> None:
-    # After only 600 steps, rounding would decide whether the accuracy exceeds 0.6.
+    # After only 600 steps, rounding errors would decide whether the accuracy exceeds 0.6.
     config = QUICK.model_copy(update={"training_steps": 900})
     score = measure_ability(config, DIAGONAL, "parity", seed=0)
     short, long = score.accuracies
-    assert short > 0.6  # On short rows, the network does better than guessing.
+    assert short > 0.6  # On short rows, the network is better than chance.
     assert long == pytest.approx(0.5, abs=0.03)
     assert score.steps == config.training_steps
 
@@ -63,7 +63,7 @@ def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel
 
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(seed: int) -> None:
-    """Networks without mixing settle on a repeated word, whatever their weights. Their states then stay the same.
+    """The states of networks without mixing converge on a repeated word, whatever the weights are.
 
     Such networks cannot distinguish odd from even numbers of repetitions, as docs/explanation/abilities.md proves. With
     positive recurrent weights, a repeated token is enough for convergence. With negative weights, the state alternates,
@@ -81,7 +81,7 @@ def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(
 
 
 def test_a_network_with_mixing_need_not_settle() -> None:
-    """A network with mixing need not settle: h' = tanh(R h) never settles if R is twice a rotation by 90 degrees.
+    """The state of a network with mixing need not converge. In h' = tanh(R h), R is twice a rotation by 90 degrees.
 
     This shows that the test above can fail.
     """
@@ -108,7 +108,7 @@ def test_accuracy_is_the_share_of_answers_and_loss_their_mean() -> None:
         model.head.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 3.0]))  # The model always predicts 5.
     inputs, targets = torch.full((2, 2), 4), torch.tensor([[5, 4], [0, 5]])
     assert accuracy(model, inputs, targets) == pytest.approx(2 / 3)
-    # The tokens 1, 3, 4 and 5, because <pad> and <bos> are never predicted.
+    # The sum has the tokens 1, 3, 4 and 5, because <pad> and <bos> are never predicted.
     normalizer = torch.tensor([0.0, 0.0, 0.0, 3.0]).logsumexp(0)
     # The mean of the logits of the targets 5, 4 and 5 is (3 + 0 + 3) / 3 = 2.
     assert mean_loss(model, inputs, targets) == pytest.approx(float(normalizer - 2), rel=1e-6)

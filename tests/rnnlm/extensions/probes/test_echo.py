@@ -1,4 +1,4 @@
-"""A network remembers a symbol if gradients reach back to it."""
+"""A network remembers a symbol if gradients reach back to the symbol."""
 
 import pytest
 

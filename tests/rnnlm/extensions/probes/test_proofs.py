@@ -1,4 +1,4 @@
-"""Two small experiments show that training works: a model overfits one batch, and another one learns to count."""
+"""Two small experiments show that training works: one model overfits one batch, and another model learns to count."""
 
 import math
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_model_overfits_one_batch(home: Home) -> None:
     (batch,) = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, config.training.batch_size, 35, seed=0)
     assert batch.predicted_tokens == 145  # The text has 144 words and <eos>.
     beginnings = batch.input_ids[:, :2].tolist()
-    # No two rows begin alike. Otherwise no model could reach a loss of zero.
+    # No two rows begin alike. Otherwise no model could have a loss of zero.
     assert len({tuple(row) for row in beginnings}) == len(beginnings)
     _, losses = read_series(RunFolder(run.folder).history, "train_loss_nats")
     assert losses[0] > 4

@@ -1,4 +1,4 @@
-"""The probes of a run are measured once and stored in its folder."""
+"""The probes of a run are computed once and stored in the run's folder."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_measurements_are_kept_until_their_inputs_change(
     first.picture.unlink()
     again = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
     assert (first.skipped, again.skipped, again.norms) == (False, True, first.norms)
-    assert again.picture.read_bytes() == drawn  # The plot, which was deleted, is drawn again from the stored figures.
+    assert again.picture.read_bytes() == drawn  # The deleted plot is drawn again from the stored values.
     other = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2))
     assert (other.skipped, other.rows) == (False, 2)
     assert other.picture.read_bytes() != drawn
@@ -82,7 +82,7 @@ def test_a_runs_gradients_are_measured_once_and_reported(
     report = measured.page
     assert measured.pictures == (toy_run.folder / "gradient_flow.png",)
     assert "data:image/png;base64,iVBOR" in report
-    # The distances are limited to nine steps by sentences of ten tokens.
+    # The distances are at most nine steps, because the sentences have ten tokens.
     assert "| layer | 1 back | 5 back |" in report
     assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
 

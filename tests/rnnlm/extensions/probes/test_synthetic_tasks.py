@@ -30,7 +30,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
     for rows, modulus in ((parity_rows, 2), (modulo_rows, 3)):
         found = made(rows, 50, 9)
         for bits, answers in found:
-            assert set(bits) <= {4, 5}  # The ids of the bits 0 and 1 follow those of the four special tokens.
+            assert set(bits) <= {4, 5}  # The ids of the bits 0 and 1 follow the ids of the four special tokens.
             assert answers == [4 + bits[: time + 1].count(5) % modulus for time in range(9)]
         assert len({tuple(bits) for bits, _ in found}) > 40
     ones = counting_rows(1_000, 50, 2, torch.Generator().manual_seed(0))[0] - 4
@@ -38,7 +38,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
 
 
 def test_after_a_closed_bracket_the_answer_is_what_may_be_closed_next() -> None:
-    """The target after a closing bracket is the bracket that a stack says may be closed next.
+    """The target after a closing bracket is the bracket that can be closed next, according to a stack.
 
     The ids of ( [ ) ] are 4 5 6 7.
     """
@@ -81,4 +81,4 @@ def test_recall_asks_for_the_value_of_each_key_once() -> None:
         assert sorted(inputs[6:]) == sorted(value_of)
         assert targets == [PAD] * 6 + [value_of[key] for key in inputs[6:]]
         orders.add(tuple(inputs[6:].index(key) for key in value_of))
-    assert len(orders) == 6  # All orders of three keys occur.
+    assert len(orders) == 6  # All six orders of three keys occur.

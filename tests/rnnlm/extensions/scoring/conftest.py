@@ -28,7 +28,7 @@ Score = Callable[..., ScoringRecord]
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """Write ten lines. One line is blank, and one has a word that the toy model does not know."""
+    """Write ten lines. One line is blank, and one has a word outside the toy model's vocabulary."""
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return path
@@ -36,7 +36,7 @@ def texts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def configure(texts: Path, tmp_path: Path, toy_run: RunRecord) -> Configure:
-    """Return a function that makes a configuration for `texts` and the toy model, with shards of three documents."""
+    """Return a function that creates a configuration for `texts` and the toy model, with shards of three documents."""
 
     def build(**fields: Any) -> ScoringConfig:
         defaults = {

@@ -1,4 +1,4 @@
-"""Libraries such as datasets and datatrove get the scores of `rnnlm score` from BatchScorer."""
+"""BatchScorer returns the scores of `rnnlm score` to libraries such as datasets and datatrove."""
 
 import json
 from pathlib import Path

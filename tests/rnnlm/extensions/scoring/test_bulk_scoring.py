@@ -1,4 +1,4 @@
-"""An interrupted scoring resumes and gives the same bytes, and a finished one is not repeated."""
+"""An interrupted scoring resumes and writes the same bytes, and a finished scoring is not repeated."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ class Killed(BaseException):
 
 
 def dying(function: Callable[..., Any], calls: int, *, after: bool) -> Callable[..., Any]:
-    """Return a function that raises Killed in its call number `calls`, before or after its work."""
+    """Return a function that raises Killed in its call number `calls`, before or after it calls `function`."""
     made = 0
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
 
 
 def shards_written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which the names of shards are added when they are written."""
+    """Return a list to which the name of each shard is added when the shard is written."""
     names: list[str] = []
     write = bulk_scoring.write_shard
     monkeypatch.setattr(bulk_scoring, "write_shard", lambda path, table: (names.append(path.name), write(path, table)))
@@ -115,7 +115,7 @@ def rows_of(database: Path) -> list[tuple[Any, ...]]:
         return connection.execute("select * from scores order by document").fetchall()
 
 
-@pytest.mark.slow  # Slow, because a new process imports everything again.
+@pytest.mark.slow  # The test is slow, because a new process imports everything again.
 def test_what_a_killed_process_has_done_is_not_done_again(
     home: Home, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +144,7 @@ def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
     assert again.totals == first.totals
     assert not score(force=True).skipped
     assert first.output.read_bytes() == before
-    # The setting surprising_tokens affects the scores, so another value makes a new scoring.
+    # The setting surprising_tokens affects the scores, so another value starts a new scoring.
     assert not score(surprising_tokens=1).skipped
     with texts.open("a") as stream:
         stream.write("the cat .\n")
@@ -266,7 +266,7 @@ def test_rows_in_a_write_ahead_log_count_as_a_change(home: Home, configure: Conf
         "import duckdb, os, sys\n"
         "connection = duckdb.connect(sys.argv[1])\n"
         "connection.execute(\"insert into docs values (3, 'the dog .')\")\n"
-        "os._exit(0)"  # Exit without close(), so that the row stays in the write-ahead log.
+        "os._exit(0)"  # The process exits without close(), so that the row stays in the write-ahead log.
     )
     subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=120)
     assert Path(f"{path}.wal").stat().st_size > 0

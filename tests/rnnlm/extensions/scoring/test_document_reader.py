@@ -1,4 +1,4 @@
-"""Documents are read from every kind of file unchanged and in order, and problems of a file are reported."""
+"""Documents of every kind of file are read unchanged and in order, and problems of a file are reported."""
 
 import csv
 import gzip
@@ -100,7 +100,7 @@ def test_a_nul_in_a_cell_does_not_stop_reading(
 
 
 BAD_BYTE = b"bad \xff byte"
-BAD_ROWS = {  # Rows with a cell that is not text, one for each possible reason.
+BAD_ROWS = {  # For each reason why a cell is not text, there is one row.
     "a.csv": b'text\none\n"a\x00b"\n' + BAD_BYTE + b"\nlast\n",
     "a.tsv": b"text\none\na\x00b\n" + BAD_BYTE + b"\nlast\n",
     "a.jsonl": b'{"text": "one"}\n{"text": "a\x00b"}\n{"text": "' + BAD_BYTE + b'"}\n{"text": "last"}\n',
@@ -195,7 +195,7 @@ def test_a_database_and_a_query_are_given_together() -> None:
 
 
 def test_on_ray_scores_are_computed_on_the_cpu() -> None:
-    """On Ray, the device is the CPU, whatever devices the machine that runs the command has."""
+    """On Ray, scores are computed on the CPU, even if the machine that runs the command has a GPU."""
     on_ray = {"input": "x.txt", "output": "x.parquet", "engine": "ray"}
     assert ScoringConfig.model_validate(on_ray).device == "cpu"
     assert ScoringConfig.model_validate(on_ray | {"engine": "local"}).device == "auto"
@@ -209,7 +209,7 @@ def test_a_missing_input_is_an_error_unless_allowed(tmp_path: Path) -> None:
             read(tmp_path / name)
         assert read(tmp_path / name, may_be_missing=True) == []
     (tmp_path / "README.pdf").write_bytes(b"%PDF-1.7")
-    with pytest.raises(CorpusError):  # A PDF exists, but it could never be scored.
+    with pytest.raises(CorpusError):  # The PDF file exists, but PDF files cannot be scored.
         read(tmp_path, may_be_missing=True)
 
 

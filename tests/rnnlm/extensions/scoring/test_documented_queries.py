@@ -1,4 +1,4 @@
-"""The queries in docs/how-to/scoring.md do what the page says, on Parquet files and on databases."""
+"""The queries in docs/how-to/scoring.md return the described rows, from Parquet files and from databases."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def documented(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def network_alone(toy_run: RunRecord) -> None:
-    """Remove the n-gram model, with which the toy grammar's sentences have a far lower loss than real text."""
+    """Remove the n-gram model, because with it the toy grammar's sentences have a far lower loss than real text."""
     (toy_run.model_folder / FILE).unlink()
     mark_complete(toy_run.folder, apart_from=UNMARKED)
 

@@ -1,4 +1,4 @@
-"""The distance agrees with SciPy and with a calculation by hand, and only text of another kind counts as drift."""
+"""The distance agrees with SciPy and with a calculation by hand, and only a different kind of text is drift."""
 
 import random
 import shutil
@@ -25,12 +25,12 @@ def written(path: Path, values: list[float | None]) -> Path:
     ("scored", "reference", "distance"),
     [
         ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], 0.0),
-        # Below 3 are one half of the first sample's values and none of the second's, so the distance is 0.5.
+        # Half of the first sample's values are below 3, and none of the second's, so the distance is 0.5.
         ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], 0.5),
-        # Equal values form a single step. At 1, the fractions are 3/4 and 1/2.
+        # Equal values form a single step. At 1, the cumulative fractions are 3/4 and 1/2, so the distance is 1/4.
         ([1.0, 1.0, 1.0, 2.0], [1.0, 2.0], 0.25),
         ([1.0], [2.0, 3.0], 1.0),
-        ([5.0, None], [1.0, 9.0, None], 0.5),  # None is a document without predicted tokens, which is not counted.
+        ([5.0, None], [1.0, 9.0, None], 0.5),  # None is a document without predicted tokens. It is not counted.
     ],
 )
 def test_the_distance_is_the_widest_gap_between_the_distribution_functions(
@@ -52,7 +52,7 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     other = [round(draw.gauss(0.3, 1.2), 2) for _ in range(300)]
     found = distributions(written(tmp_path / "a.parquet", list(one)), written(tmp_path / "b.parquet", list(other)))
     assert found.distance == pytest.approx(stats.ks_2samp(one, other).statistic)
-    # By the asymptotic formula, the distance `noise` has a p-value of 0.001 for samples of 700 and 300 documents.
+    # According to the asymptotic formula, the distance `noise` has a p-value of 0.001 for 700 and 300 documents.
     assert stats.kstwobign.sf(found.noise * (700 * 300 / 1000) ** 0.5) == pytest.approx(0.001, rel=0.01)
 
 

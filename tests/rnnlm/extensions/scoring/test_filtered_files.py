@@ -1,4 +1,4 @@
-"""A filter that keeps every document leaves any file unchanged, and a filter loses no dropped document."""
+"""A filter that keeps every document leaves each file unchanged, and dropped documents are written too."""
 
 import json
 import re
@@ -19,7 +19,7 @@ PIECES = [
     *("a word ", "Zürich", "\n", "\r\n", "\r", "\n\n", " \n", "\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\t", "…"),
     *("\u00a0\n", "\ufeff", "𝔞", "語", "\x00", '"', '""', ",", ";", "\\", '\\"', "{", "}", '{"text": "x"}\n', "[1]"),
 ]
-# No text begins with NUL, because a byte-order mark of UTF-16 followed by NUL would be one of UTF-32.
+# No text begins with NUL, because the byte-order mark of UTF-16 and a NUL form the byte-order mark of UTF-32.
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map(lambda pieces: "".join(pieces).lstrip("\0"))
 ODD_BYTES = st.lists(
     st.sampled_from([b"\xff", b"\xe9t\xe9", b"\xc3", b"\xe2\x82", b"\x81", b"\xf0\x9d", b"\xed\xa0\x80"])
@@ -65,7 +65,7 @@ def check_filter_of(data: bytes, name: str, document: str) -> None:
             try:
                 filter_file(file, config, verdicts, kept, dropped)
             except CorpusError as error:
-                # A file cannot be copied if its encoding has other line ends or if it ends within a character.
+                # A file cannot be copied if its encoding has other line ends or if the file ends within a character.
                 assert "cannot be copied" in str(error)
                 return
             written = (folder / "kept" / name).read_bytes()

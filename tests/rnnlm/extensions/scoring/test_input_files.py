@@ -36,7 +36,7 @@ def arrow_bytes() -> bytes:
     return out.getvalue()
 
 
-READ = {  # For each file name, the content and the kind that is detected.
+READ = {  # For each file name, READ has the content and the detected kind.
     "a.pq": (parquet_of(list(TEXTS)), "parquet"),
     "part-0": (parquet_of(list(TEXTS)), "parquet"),
     "wrong.csv": (parquet_of(list(TEXTS)), "parquet"),
@@ -52,7 +52,7 @@ READ = {  # For each file name, the content and the kind that is detected.
     "wide.txt": (PLAIN.encode("utf-16"), "text"),
     "a.md": (PLAIN.encode(), "text"),
 }  # fmt: skip
-REFUSED = {  # For each file name, the content and a part of the reason why the file is refused.
+REFUSED = {  # For each file name, REFUSED has the content and a part of the error message.
     "a.zip": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "zipped.txt": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "a.tar.gz": (gzip.compress(tar_of({"a.txt": b"one\n"})), "is an archive"),
@@ -114,7 +114,7 @@ def test_among_others_it_is_left_out_with_its_reason_by_every_command(tmp_path: 
             assert {file.path.name for file in found.files} <= set(READ)
             left_out = {Path(one.name).name for one in found.left_out if not one.read}
             assert left_out >= {name for name in REFUSED if name != "book.xlsx"}
-        # readable_inputs() is the function of `rnnlm pairs` and `rnnlm rescore`.
+        # `rnnlm pairs` and `rnnlm rescore` call readable_inputs().
         assert {file.path.name for file in readable_inputs(name).files} <= set(READ)
 
 

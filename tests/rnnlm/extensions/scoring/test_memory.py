@@ -1,4 +1,4 @@
-"""The memory for scoring does not grow if the text is ten times as long."""
+"""The peak memory of scoring does not grow if the text is ten times as long."""
 
 import os
 import subprocess

@@ -20,7 +20,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 
 def blimp_file(folder: Path, uid: str, pairs: list[tuple[str, str]], **columns: str) -> Path:
-    """Write a file in the format of BLiMP, and return its path."""
+    """Write a file in BLiMP's format, and return the file's path."""
     path = folder / f"{uid}.jsonl"
     rows = ({"sentence_good": good, "sentence_bad": bad, "UID": uid, "pairID": "0"} | columns for good, bad in pairs)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""N-best lists in the format of Kaldi's tools, with costs and one hypothesis per line, can be rescored."""
+"""N-best lists in the format of Kaldi's tools can be rescored. They have costs, and one hypothesis per line."""
 
 import json
 from pathlib import Path
@@ -21,9 +21,9 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """Write the n-best lists of two utterances, made from the files `words` and `ac_cost` of nbest-to-linear.
+    """Write the n-best lists of two utterances in the format of the files `words` and `ac_cost` of nbest-to-linear.
 
-    The recognizer prefers the worse text of the first utterance.
+    The recognizer prefers the worse hypothesis of the first utterance.
     """
     words = {"utt1-1": BAD, "utt1-2": GOOD, "utt2-1": GOOD, "utt2-2": BAD}
     costs = {"utt1-1": 10.0, "utt1-2": 12.0, "utt2-1": 7.5, "utt2-2": 9.0}
@@ -40,7 +40,7 @@ def test_the_model_overrules_the_recognizer_by_its_weight(scorer: BatchScorer, l
     assert good - bad > 2
     alone = rescore_lists(scorer, lists, weight=0.0)
     assert [(one.id, one.text, one.total) for one in alone] == [("utt1", BAD, -10.0), ("utt2", GOOD, -7.5)]
-    tipped = 2.0 / (good - bad)  # With this weight, both texts of utt1 have the same total.
+    tipped = 2.0 / (good - bad)  # With this weight, both hypotheses of utt1 have the same total.
     assert rescore_lists(scorer, lists, weight=0.99 * tipped)[0].text == BAD
     first, second = rescore_lists(scorer, lists, weight=1.01 * tipped)
     assert (first.text, first.first, second.text) == (GOOD, BAD, GOOD)

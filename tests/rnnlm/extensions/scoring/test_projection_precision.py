@@ -1,4 +1,4 @@
-"""The precision of the output layer for rare classes suits the processor, and is part of the provenance."""
+"""The output layer's precision for rare classes depends on the processor, and is part of the provenance."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A query is one select over its own database, and cannot use other files, the network or settings."""
+"""A query is one SELECT statement over its own database. It cannot use other files, the network or settings."""
 
 from pathlib import Path
 from typing import Any

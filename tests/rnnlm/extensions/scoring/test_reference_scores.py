@@ -1,4 +1,4 @@
-"""The scores of the validation text are stored with the model, and computed for a model that lacks them."""
+"""The scores of the validation text are stored with the model. If a model lacks them, they are computed."""
 
 import shutil
 
@@ -60,7 +60,7 @@ def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetReco
 def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: PipelineConfig) -> None:
     """A model that was trained on truncated lines has reference scores of whole lines.
 
-    A toy line has 10 predicted tokens, of which the dataset has only the first 5.
+    A toy line has 10 predicted tokens. The dataset has only the first 5 of them.
     """
     config = changed(toy_config, {"sequences.context_length": 5, "sequences.long_lines": "truncate"})
     dataset = prepare_dataset(home, config)
@@ -97,10 +97,11 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
     ("count", "byte_count", "expected"),
     [
         (3_370, 99_999, 1),
-        # The Penn Treebank's validation split has 400 kB, of which a quarter is the limit of 100 kB.
+        # The Penn Treebank's validation split has 400 kB. The limit of 100 kB is a quarter of this.
         (3_370, 399_782, 4),
-        (68, 399_782, 1),  # With so few documents, all are used.
-        (1_499, 5_000_000, 2),  # Every second document gives 749 documents. Every third would give fewer than 500.
+        (68, 399_782, 1),  # All documents are used, because they are so few.
+        # Every second document is used, which gives 749 documents. Every third would give fewer than 500.
+        (1_499, 5_000_000, 2),
         (25_000, 1, 3),
         (1_000_000, 50_000_000, 500),
         (0, 0, 1),

@@ -1,4 +1,4 @@
-"""The champion of the only registered model scores the texts if no model is named."""
+"""The champion of the only registered model scores the texts if the user names no model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values can be added to unusual rows of every format without any other change."""
+"""Values can be added to unusual rows of every format, and nothing else changes."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ LINES = st.tuples(SPACE, objects(VALUES), SPACE, st.sampled_from(["", "\n", "\r\
 
 
 def pairs_of(line: str) -> list[tuple[str, Any]]:
-    """Return the members of a JSON object in order, including repeated ones. Numbers keep their spelling."""
+    """Return the members of a JSON object in order, including repeated ones. Numbers stay strings, as written."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str)
     return decoder.decode(line)  # type: ignore[no-any-return]
 
@@ -54,12 +54,12 @@ def test_a_line_of_json_differs_by_our_members_alone(line: str, names: list[str]
     written = with_members(line, members)
     assert pairs_of(written) == expected
     assert without(written, members, there) == without(line, members, there)
-    # Adding the same values again, as when an output is filtered again, changes nothing.
+    # Adding the same values again changes nothing. This happens when an output is filtered again.
     assert with_members(written, members) == written
 
 
 def without(line: str, members: dict[str, str], there: set[str]) -> str:
-    """Return the line without replaced values, and without members that were added at its end."""
+    """Return the line without the replaced values, and without the members that were added at the line's end."""
     added = [f'"{name}": {value}' for name, value in members.items() if name not in there]
     for text in (", ".join(["", *added]), ", ".join(added)) if added else ():
         head, found, tail = line.rpartition(text)

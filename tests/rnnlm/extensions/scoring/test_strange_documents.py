@@ -1,4 +1,4 @@
-"""The strangest documents differ by wording or by the size of a number, and each kind of strangeness is listed once."""
+"""The most unusual documents differ in wording or in the size of a number, and each kind is listed once."""
 
 import json
 import random
@@ -19,7 +19,7 @@ Find = Callable[[list[str]], tuple[StrangeDocument, ...]]
 
 
 def usual_lines(count: int = 400) -> list[str]:
-    """Return `count` lines that differ in a subject, an identifier, a duration and a size, which may be 0."""
+    """Return `count` lines that differ in a subject, an identifier, a duration and a size. The size may be 0."""
     draw = random.Random(1)
     lines = []
     for _ in range(count):
@@ -110,7 +110,7 @@ def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Pa
 
 
 def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> None:
-    """Numbers too large for a float are ranked by their digits, and all figures can be written as JSON."""
+    """Numbers too large for a float are ranked by their digits, and all values can be written as JSON."""
     lines = usual_lines()
     lines[100] = lines[100].replace("took ", f"took {'9' * 320}")
     lines[200] = lines[200].replace("took ", f"took {'9' * 900}")

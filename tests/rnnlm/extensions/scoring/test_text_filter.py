@@ -58,10 +58,7 @@ def filtered(home: Home, tmp_path: Path, toy_run: RunRecord) -> Filter:
 
 
 def rows_of(line_count: int = len(LINES)) -> list[dict[str, Any]]:
-    """Return realistic rows.
-
-    They include a blank text, a null, numbers that Python would write differently, and nested values.
-    """
+    """Return rows with a blank text, a null, numbers that Python would write differently, and nested values."""
     rows = [{"n": 1.5e3 * n, "text": line, "tags": {"a": [n, None]}} for n, line in enumerate(LINES[:line_count])]
     return [*rows, {"n": 0.1, "text": None, "tags": {"a": []}}]
 
@@ -135,7 +132,7 @@ JSON_ROWS = [
     f'  {{"text": "{OTHER}", "tags": ["a"], "tags": ["b"]}}  ',
     f'{{"text": "{SENTENCE} \\ud83d", "reason": "mine"}}',
 ]
-ODD_FILES = {  # The contents of files. § marks where a score is added, and everything else must stay unchanged.
+ODD_FILES = {  # In each file's content, § marks where a score is added. Everything else must stay unchanged.
     "a.jsonl": "\n\n".join(f"{row.rstrip()[:-1]}, §}}{'  ' * row.endswith(' ')}" for row in JSON_ROWS).encode(),
     "dos.jsonl": f'{{"text": "{SENTENCE}", §}}\r\n\u00a0\r\n{{"text": "{OTHER}", §}}\r\n'.encode(),
     "wide.jsonl": f'\ufeff{{"text": "{SENTENCE}", §}}\r\n{{"text": "Grüße", §}}\r\n'.encode("utf-16-le"),
@@ -280,7 +277,10 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 
 
 def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
-    """No model is needed if there are no files to filter. Scheduled runs in a new rnnlm home begin in this way."""
+    """No model is needed if there are no files to filter.
+
+    A scheduled filter of a new rnnlm home begins without files.
+    """
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None
@@ -296,6 +296,6 @@ def test_a_large_csv_cell_is_copied_when_the_scores_exist(
     filtered(tmp_path / "a.csv", keep="tokens > 0")
     # The stored scores are reused, so no document is read.
     monkeypatch.setattr("rnnlm.extensions.scoring.bulk_scoring.read_documents", pytest.fail)
-    csv.field_size_limit(131_072)  # The default limit for the size of a cell, as in a new process.
+    csv.field_size_limit(131_072)  # This is the default limit for the size of a cell in a new process.
     filtered(tmp_path / "a.csv", keep="tokens > 1")
     assert len((tmp_path / "kept" / "a.csv").read_text()) > 200_000

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven by the DevTools protocol, to test what a person sees and does on a page."""
+"""Headless Chromium, controlled through the DevTools protocol, tests the page that a user sees."""
 
 import base64
 import itertools
@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 class Browser:
-    """A browser with one page. `complaints` contains the errors of the page's console and network."""
+    """A browser with one page. `complaints` contains the errors of the page's console and the failed requests."""
 
     def __init__(self, folder: Path) -> None:
         assert CHROMIUM is not None
@@ -104,8 +104,8 @@ class Browser:
     def point_at(self, selector: str) -> None:
         """Move the mouse onto the first element that the selector matches.
 
-        The move is repeated until the element is under the pointer, because Chromium drops mouse events before a new
-        page's first frame, and the layout may still change.
+        The move is repeated until the element is under the pointer. Chromium drops mouse events before a new page's
+        first frame, and the layout may still change.
         """
         element = f"document.querySelector({json.dumps(selector)})"
 
@@ -121,7 +121,7 @@ class Browser:
         wait_until(moved, 20, f"the pointer is on {selector}")
 
     def colours(self, scheme: str) -> None:
-        """Set the colour scheme to light or dark, as the operating system would."""
+        """Set the page's colour scheme to light or dark. On a user's machine, the operating system sets it."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def resize(self, width: int, height: int) -> None:

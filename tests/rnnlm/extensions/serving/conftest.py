@@ -1,4 +1,4 @@
-"""The toy model as the service loads it, and a model that never generates `<eos>`."""
+"""The loaded toy model, and a model that never generates `<eos>`."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.conftest import Chain
 
 @pytest.fixture(scope="session")
 def toy_model(chain_template: tuple[Home, Chain]) -> Path:
-    """Return the folder of the toy model that all tests of the session share and must not change."""
+    """Return the folder of the toy model. All tests of the session share this folder and must not change it."""
     return RunRecord.model_validate(chain_template[1]["run"]).model_folder
 
 
@@ -27,7 +27,7 @@ def loaded(chain_template: tuple[Home, Chain], toy_model: Path) -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a toy model that cannot generate `<eos>`, so that every text has its maximum_tokens."""
+    """Return the folder of a toy model that cannot generate `<eos>`. Each of its texts has maximum_tokens tokens."""
     folder = shutil.copytree(toy_model, tmp_path_factory.mktemp("endless") / "model")
     model = load_model(folder)
     model.mixture = None

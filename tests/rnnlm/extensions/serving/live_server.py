@@ -1,4 +1,4 @@
-"""Run a service on a loopback address, as `rnnlm serve` does, but in a thread of the test's process."""
+"""Run a service on a loopback address in a thread of the test's process, with the code of `rnnlm serve`."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ from rnnlm.storage.home import Home
 
 
 class LiveServer:
-    """A running service. Within its block, `client` sends requests to it."""
+    """A running service. In the `with` block, `client` sends requests to the service."""
 
     def __init__(self, reference: ModelReference, config: ServingConfig | None = None) -> None:
         self.service = Service(reference, config or ServingConfig())
@@ -42,7 +42,7 @@ class LiveServer:
 
 
 def serving(folder: Path, **settings: object) -> LiveServer:
-    """Return a service of the model in a folder, with these settings of ServingConfig."""
+    """Return a service of the model in `folder`. `settings` are fields of ServingConfig."""
     return LiveServer(ModelReference(Home(folder), folder=folder), ServingConfig.model_validate(settings))
 
 

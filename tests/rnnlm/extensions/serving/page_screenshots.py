@@ -14,7 +14,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer
 
 
 def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) -> None:
-    """Take a screenshot of a continuation of `prompt`, and one of the explanation of this text."""
+    """Take a screenshot of a continuation of `prompt`, and a screenshot of the explanation of the text."""
     browser.open(live.address)
     browser.until("document.querySelector('#about').textContent !== ''")
     browser.value("document.querySelector('#prompt').focus()")

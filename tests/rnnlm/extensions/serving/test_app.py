@@ -1,4 +1,4 @@
-"""The service as a client sees it, with a real server on a loopback address."""
+"""A client's requests to the service get the documented responses from a real server on a loopback address."""
 
 import html
 import json
@@ -84,7 +84,7 @@ def test_texts_of_a_list_are_scored_as_if_alone(live: LiveServer) -> None:
     assert answer.status_code == 200, answer.text
     assert live.service.texts_scored == scored + 5
     alone = [live.client.post("/score", json={"text": text, "alternatives": 2}).json() for text in texts]
-    # A list of texts gives the same scores, to the last bit, as each text alone.
+    # A list of texts gets exactly the same scores as each text alone.
     assert answer.json() == {"texts": alone}
     assert live.client.post("/score", json={"text": []}).json() == {"texts": []}
 
@@ -130,7 +130,7 @@ def test_the_facts_about_a_model_come_from_its_run(
     assert facts == {
         "model": str(toy_model),
         "corpus": "toy",
-        "corpus_bytes": None,  # The size is unknown, because the service's rnnlm home does not have the corpus.
+        "corpus_bytes": None,  # The size is unknown, because the corpus is not in the service's rnnlm home.
         "tokenizer": "word",
         "vocabulary_size": live.service.current.tokenizer.vocabulary_size,
         "layers": 1,
@@ -182,7 +182,7 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
     assert answer.status_code == 422
     [problem] = answer.json()["detail"]
     assert field in str(problem)
-    assert sorted(problem) == ["loc", "msg", "type"]  # The answer does not repeat the input.
+    assert sorted(problem) == ["loc", "msg", "type"]  # The response does not repeat the input.
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
         (b'{"text": "a", "\\ud800": 1}', JSON),
         (b'{"text": ' + b"9" * 5_000 + b"}", JSON),
         (b'{"text": NaN}', JSON),
-        # Refused, because a page of another site can send this content type without a preflight request.
+        # The request is refused, because a page of another site can send this content type without a preflight request.
         (b'{"text": "a"}', {"Content-Type": "text/plain"}),
         (b'{"text": "a"}', {}),
     ],
@@ -212,7 +212,7 @@ def test_a_body_that_is_too_large_is_not_read(live: LiveServer) -> None:
     large = b'{"text": "' + b"a" * (1 << 20) + b'"}'
     assert live.client.post("/score", content=large, headers=JSON).status_code == 413
     pieces = (large[first : first + 65_536] for first in range(0, len(large), 65_536))
-    # The request has no Content-Length, because its body is a generator.
+    # The request has no Content-Length header, because its body is a generator.
     assert live.client.post("/score", content=pieces, headers=JSON).status_code == 413
 
 

@@ -1,4 +1,4 @@
-"""Work for a client that has disconnected is dropped, and maximum_seconds limits the work for every other client."""
+"""The work for a disconnected client is dropped, and maximum_seconds limits the work for every other client."""
 
 import socket
 import threading
@@ -24,7 +24,7 @@ def leave(live: LiveServer, path: str, body: str) -> socket.socket:
 
 
 def before_each_check(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], None]) -> None:
-    """Call `wait` before each window of a scored text, and before the check that precedes the window."""
+    """Call `wait` before each window of a scored text, and before the check that precedes each window."""
     interruptible = text_scorer.interruptible
 
     def slower(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
@@ -51,7 +51,7 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
         hold.set()
         answer = live.client.post("/generate", json={"maximum_tokens": 3})
         assert answer.status_code == 200
-        # At most one step for each of the two running prompts and three for the new one, with a margin of one.
+        # Each of the two running prompts takes at most one step, the new one takes three, and the margin is one step.
         assert batcher.steps - steps <= 6
         wait_until(lambda: not batcher.running and not batcher.waiting)
 

@@ -1,4 +1,4 @@
-"""The description of a served model is read from the tags of its version and from its run."""
+"""The description of a served model is read from its version's tags and from its run."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The service follows the champion, and no request fails when the champion changes."""
+"""The service loads each new champion, and no request fails when the champion changes."""
 
 import itertools
 import shutil
@@ -34,7 +34,7 @@ Crown = Callable[[], int]
 def three_versions(
     tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
 ) -> Home:
-    """Register versions 1, 2 and 3 of a small untrained model, none of which is champion."""
+    """Register versions 1, 2 and 3 of a small untrained model. No version is the champion."""
 
     def three_small_models(folder: Path) -> Home:
         with home_in(folder) as home:
@@ -179,7 +179,7 @@ def test_a_damaged_version_does_not_end_the_watch(crown: Crown, tracked_home: Ho
 
 
 def damaging(name: str) -> Callable[[Home, str], Any]:
-    """Return a loader that loads a copy of the model in which the file `name` is damaged."""
+    """Return a function that loads a copy of the model in which the file `name` is damaged."""
 
     def load(home: Home, label: str) -> Any:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The page at `/` works in headless Chromium, with the keyboard, with the mouse, and without a network."""
+"""The page at `/` works in headless Chromium, with the keyboard, with the mouse, and without internet access."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def browser(started: Browser, live: LiveServer) -> Iterator[Browser]:
     """Yield a browser that shows the page.
 
-    Afterwards, assert that there were no errors and no requests to other addresses.
+    After the test, assert that the page had no errors and sent no requests to other addresses.
     """
     started.complaints.clear()
     started.requested.clear()
@@ -55,7 +55,7 @@ def generate_by_keyboard(browser: Browser, prompt: str) -> None:
 
 
 def seed_of(browser: Browser) -> int:
-    """Return the seed that the page shows with the text."""
+    """Return the seed that the page shows below the text."""
     [seed] = re.findall(r"^seed (\d+) · \d+ tokens$", text_of(browser, "#drawn span"))
     assert browser.value("document.querySelector('input[name=seed]').value") == seed
     return int(seed)
@@ -75,7 +75,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
         generate_again(browser)
         seeds.append(seed_of(browser))
         texts.append(text_of(browser, GENERATED))
-    assert len(set(seeds)) > 4  # Random seeds from a million are almost certainly different.
+    assert len(set(seeds)) > 4  # Random seeds below a million are almost certainly different.
     assert len(set(texts)) > 1
     browser.value("document.querySelector('input[name=lock]').click()")
     generate_again(browser)
@@ -83,7 +83,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
     browser.value("document.querySelector('input[name=lock]').click()")
     browser.value("document.querySelector('input[name=seed]').focus()")
     browser.value("document.querySelector('input[name=seed]').select()")
-    browser.type("4")  # The user types a seed, which must then be used.
+    browser.type("4")  # The user types a seed. The page must then use it.
     generate_again(browser)
     assert seed_of(browser) == 4
 
@@ -107,7 +107,7 @@ def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer
     ]
     assert [row[3] for row in rows] == [f"{step['surprisal_nats']:.2f}" for step in explained["steps"]]
     assert [row[4] for row in rows] == [str(step["rank"]) for step in explained["steps"]]
-    # The unknown token appears twice, as the predicted token and as the token that is read in the next step.
+    # The unknown token appears twice: as the predicted token, and as the input token of the next step.
     assert browser.value("document.querySelectorAll('.steps .unknown').length") == 2
     assert f"perplexity {explained['perplexity']:.2f}" in text_of(browser, "#explain .figures")
     assert "8 bits" in text_of(browser, "#problem")
@@ -160,7 +160,7 @@ def test_a_text_is_scored_in_the_second_tab(browser: Browser, live: LiveServer) 
     scored = live.client.post("/score", json={"text": source}).json()
     assert text_of(browser, SCORED) == source.replace("\n", "↵\n") + "∎"
     assert browser.value(f"document.querySelectorAll('{SCORED} .token').length") == len(scored["tokens"])
-    # The five <b> elements are those of the figures, so the text has added no markup.
+    # The five <b> elements show the values, so the text has added no markup.
     assert browser.value("document.querySelectorAll('#score b').length") == 5
     assert f"perplexity {scored['perplexity']:.2f}" in text_of(browser, ".figures")
 

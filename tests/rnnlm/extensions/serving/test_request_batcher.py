@@ -1,4 +1,4 @@
-"""A prompt gets the same text in a batch as alone."""
+"""A prompt in a batch gets the same text as alone."""
 
 import dataclasses
 import queue
@@ -18,7 +18,7 @@ PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra
 
 
 class Asked:
-    """A submitted prompt, with the events that it has received."""
+    """A submitted prompt, with the events that the batcher has sent for it."""
 
     def __init__(
         self, batcher: Batcher, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER
@@ -29,7 +29,7 @@ class Asked:
         batcher.submit(self.job)
 
     def all(self) -> list[object]:
-        """Return all events. The last one is the end of the text."""
+        """Return all events. The last event is the end of the text."""
         found: list[object] = []
         while not found or isinstance(found[-1], SampledToken):
             found.append(self.events.get(timeout=20))
@@ -71,7 +71,7 @@ def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedMode
     asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
     alone = [Asked(batcher, loaded, prompt, sampling).all() for prompt, sampling in asked]
     together = [Asked(batcher, loaded, prompt, sampling) for prompt, sampling in asked]
-    # The events include surprisals and alternatives, which are equal to the last bit.
+    # The events include surprisals and alternatives, which are equal in every bit.
     assert [one.all() for one in together] == alone
 
 

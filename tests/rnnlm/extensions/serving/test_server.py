@@ -49,7 +49,7 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
         thread.join()
     assert process.wait(timeout=60) == 0
     assert [answer.status_code for answer in answers] == [200] * 4
-    assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # No answer is cut short.
+    assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # No response is truncated.
 
 
 @pytest.mark.long
@@ -66,7 +66,7 @@ def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
         with httpx.Client(base_url=live.address, trust_env=False) as client:
             assert client.get("/health").status_code == 200
             time.sleep(0.2)
-            # A connection that has answered one request accepts further ones.
+            # After one response, a connection accepts further requests.
             assert client.get("/health").status_code == 200
         for connection in idle[1:]:
             connection.settimeout(5)

@@ -1,4 +1,4 @@
-"""Scores agree with the evaluation and have each token's position, and explanations show a part of the state."""
+"""Scores agree with the evaluation and contain each token's position, and explanations show a part of the state."""
 
 import copy
 import dataclasses
@@ -33,7 +33,7 @@ CUTS = [SequencesConfig(), SequencesConfig(context_length=3), SequencesConfig(mo
 
 
 class TimeLimit:
-    """A check that ends the work by raising BusyError at its call number `last`."""
+    """A check that ends the computation by raising BusyError at its call number `last`."""
 
     def __init__(self, last: int, message: str = "out of time") -> None:
         self.last, self.message, self.checks = last, message, 0
@@ -58,7 +58,7 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     assert scored.bits_per_byte == (loss.bits_per_byte if loss.byte_count else None)
     assert [token.surprisal_nats for token in scored.tokens] == loss.nll_nats.tolist()
     assert (scored.byte_count, scored.unknown_tokens) == (loss.byte_count, loss.unknown_tokens)
-    # If the text does not end with a line feed, the byte of one is added.
+    # If the text does not end with a line feed, the byte of an additional line feed is counted.
     last_end = bool(loss.tokens) and not text.endswith("\n")
     assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())

@@ -1,4 +1,4 @@
-"""The texts that single tokens add are, joined together, the whole text."""
+"""The streamed pieces of text, one for each token, form the whole text when they are joined."""
 
 import random
 
@@ -19,7 +19,7 @@ def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord
     draw = random.Random(0)
     for prompt in ("", "the cat", "the c"):
         prompt_ids = tokenizer.encode(prompt)
-        # Arbitrary ids, as a bad model might generate them, with special tokens and parts of characters in any order.
+        # The ids are arbitrary: special tokens and parts of characters occur in any order.
         ids = [draw.randrange(tokenizer.vocabulary_size) for _ in range(60)]
         growing = IncrementalDecoder(tokenizer, prompt_ids)
         pieces = [growing.add(token_id) for token_id in ids]

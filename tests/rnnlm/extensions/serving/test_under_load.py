@@ -20,7 +20,7 @@ from tests.rnnlm.extensions.serving.live_server import serving
 from tests.tracking_server import answers
 
 pytestmark = pytest.mark.slow
-MEASURED = 5_000  # The number of requests after which memory must not have grown.
+MEASURED = 5_000  # After this number of requests, memory must not have grown.
 STRANGER = """
 import importlib.util, json, sys
 import mlflow
@@ -35,7 +35,7 @@ ASKED = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text"
 
 @pytest.fixture
 def champion(registered: Registrar) -> str:
-    """Return the champion's registered name."""
+    """Return the registered name of the champion's model."""
     return registered().name
 
 
@@ -53,10 +53,10 @@ def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> Non
 
 def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("schemathesis", reason="pip install 'rnnlm[dev]'")
-    # With a lower limit, the answer may be 503, which would only show that the machine is busy.
+    # With a lower limit, a busy machine could cause a response of 503.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
-        # The client's limit in seconds, which is high because 2,000 tokens take long on a busy machine.
+        # The client's timeout is high, because 2,000 tokens take long on a busy machine.
         command += ["--request-timeout", "300"]
         command += ["--checks", "not_a_server_error", "--max-examples", "25", "--seed", "1", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
@@ -89,9 +89,9 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
 
 
 def test_the_champion_answers_in_a_fresh_environment(champion: str, tracked_home: Home, tmp_path: Path) -> None:
-    """The champion can answer in a new environment that has only the packages of the model's requirements.txt.
+    """The champion can be served in a new environment with only the packages of the model's requirements.txt.
 
-    The environment has no rnnlm, and loading the model needs no pickle.
+    The environment does not contain rnnlm, and loading the model needs no pickle.
     """
     with reaching_mlflow(tracked_home) as client:
         source = client.get_model_version_by_alias(champion, "champion").source

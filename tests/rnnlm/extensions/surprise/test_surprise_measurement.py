@@ -23,7 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 # The stream has the sentences 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, and <eos>.
 TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]
 NATS = [1.0, 4.0, 2.0, 1.0, 0.5, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25]
-COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # How often each of the ids 0 to 6 is a target in the training split.
+COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # The numbers of times that the ids 0 to 6 are targets in the training split.
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def losses_of(text: list[int], nats: list[float]) -> np.ndarray:
-    """Return the losses of a stream in blocks of four tokens, as an array of TOKEN_LOSS, (tokens,)."""
+    """Return the losses of a stream in blocks of four tokens, as an array of dtype TOKEN_LOSS and shape (tokens,)."""
     rows = zip(np.arange(len(text)) // 4, [2, *text[:-1]], text, nats, strict=True)
     return np.array(list(rows), TOKEN_LOSS)
 
@@ -43,7 +43,7 @@ def in_chunks(losses: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 @pytest.fixture
 def written(tmp_path: Path, tokenizer: TextTokenizer) -> Path:
-    """Return a folder with the files of TEXT."""
+    """Write the loss files of TEXT, and return their folder."""
     write_token_losses(tmp_path, [losses_of(TEXT, NATS)], "test", COUNTS, tokenizer)
     return tmp_path
 
@@ -95,7 +95,7 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     assert (by_frequency[1]["types"], by_frequency[1]["tokens"]) == (2, 4)
     assert by_frequency[64]["nll_nats_per_token"] == pytest.approx((1.0 + 0.5 + 0.5 + 1.0 + 1.0) / 5)
     assert sum(row["share_of_loss"] for row in tables.by_frequency) == pytest.approx(1.0)
-    # In the first sentence, <unk> is just before the 6, and two tokens before the <eos>.
+    # In the first sentence, <unk> is one token before the 6, and two tokens before the <eos>.
     neighbours = {row["distance"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_neighbours}
     assert neighbours == {0: (9, pytest.approx(12.25 / 9)), 1: (1, 2.0), 2: (1, 1.0)}
 

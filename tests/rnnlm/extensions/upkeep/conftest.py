@@ -1,4 +1,4 @@
-"""Fixtures with a trained model and noisy copies of it that compete in a registry, for backup and prune."""
+"""Fixtures for backup and prune: a trained model and noisy copies of it that compete in a registry."""
 
 from tests.rnnlm.registry.conftest import contest, contest_template, decided_template
 

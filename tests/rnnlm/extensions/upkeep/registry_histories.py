@@ -1,4 +1,7 @@
-"""Make random histories of a real registry. Small folders replace the models, so that many histories can be made."""
+"""Create random histories of a real registry.
+
+Small folders replace the models, so that many histories can be created.
+"""
 
 import os
 import random
@@ -37,7 +40,7 @@ def make_older(path: Path, age_days: float) -> None:
 
 
 def register_night(home: Home, name: str, night: str, age_days: float) -> int:
-    """Make the corpus, dataset, run, MLflow run, logged model and version of a nightly run.
+    """Create the corpus, dataset, run, MLflow run, logged model and version of a nightly run.
 
     Return the version's number.
     """
@@ -80,7 +83,7 @@ def register_night(home: Home, name: str, night: str, age_days: float) -> int:
 
 
 def age_versions(home: Home, days: float) -> None:
-    """Make all versions and changes in the registry `days` older."""
+    """Set the dates of all versions and changes in the registry back by `days`."""
     milliseconds = round(days * DAY_SECONDS * 1000)
     with closing(sqlite3.connect(home.mlflow_database)) as connection, connection:
         connection.execute(f"update model_versions set creation_time = creation_time - {milliseconds}")
@@ -90,7 +93,7 @@ def age_versions(home: Home, days: float) -> None:
 
 
 def random_history(home: Home, seed: int, nights: int = 10) -> None:
-    """Make two models with promotions, rollbacks and aliases that a person has set, over `nights` days."""
+    """Create two models with promotions, rollbacks and aliases that a user has set, over `nights` days."""
     draw = random.Random(seed)
     for night in range(nights):
         name = draw.choice(["rnnlm-a", "rnnlm-a", "rnnlm-b"])

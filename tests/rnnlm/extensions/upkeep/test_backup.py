@@ -1,4 +1,4 @@
-"""A backup is complete and private, and an rnnlm home restored from it elsewhere works like the original."""
+"""A backup is complete and private, and an rnnlm home that is restored elsewhere works like the original."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert sample.text
 
     run = RunRecord.model_validate(contest.run.model_copy(update={"folder": new.runs / contest.run.run_id}))
-    # The contest makes its models from the original run, of which the model `good` is an exact copy.
+    # The fixture creates its models from the original run. The model `good` is an exact copy of this run.
     shutil.copytree(new.runs / f"{contest.run.run_id[:8]}0000good", run.folder)
     there = Contest(new, contest.config, dataset, run, contest.evaluation, contest.samples)
     third = there.register("fair")
@@ -83,7 +83,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert roll_back(new, NAME).version == 1
     assert not old.root.exists()
     mlflow.set_tracking_uri(f"sqlite:///{new.mlflow_database}")
-    try:  # MLflow can load the restored model without rnnlm's help.
+    try:  # MLflow can load the restored model without importing rnnlm.
         model = mlflow.pyfunc.load_model(f"models:/{NAME}/2")
     finally:
         mlflow.set_tracking_uri(None)
@@ -92,7 +92,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
 
 @pytest.mark.long
 def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home, tmp_path: Path) -> None:
-    """A backup that is made while versions are registered has the files of every version in its registry."""
+    """A backup during registrations is consistent: it has the files of every version in its registry."""
     register_night(tracked_home, "rnnlm-a", "first", 1)
     done = threading.Event()
     failures: list[BaseException] = []
@@ -150,7 +150,7 @@ def test_a_backup_that_was_cut_off_is_refused(tracked_home: Home, tmp_path: Path
     archive = back_up(tracked_home, tmp_path / "backup").archive
     with archive.open("r+b") as stream:
         stream.truncate(max(0, archive.stat().st_size - cut) if cut else 0)
-    if cut == 1:  # The manifest's position is stored in several trailing lines, one of which is enough.
+    if cut == 1:  # The manifest's position is stored in several trailing lines. One of them is enough.
         assert restore_home(Home(tmp_path / "new"), archive).left_out == ()
         return
     with pytest.raises(HomeError, match="not a complete backup"):
@@ -171,7 +171,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
     archive = back_up(tracked_home, tmp_path / "backup").archive
     manifest = read_manifest(archive)
     flip(archive, manifest.files["runs/r1/model.json"].offset + 3)
-    # The header of the file is damaged, but not the file.
+    # The header of the file is damaged, but its content is not.
     flip(archive, manifest.files["datasets/d1/dataset.json"].offset - 512)
     assert find_archive_damage(archive, manifest) == ("runs/r1/model.json",)
     new = Home(tmp_path / "new")
@@ -184,9 +184,9 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
 
 @pytest.mark.long
 def test_a_flipped_bit_anywhere_is_harmless_or_found(tracked_home: Home, tmp_path: Path) -> None:
-    """A flipped bit anywhere in a backup is either found or harmless. Verifying and restoring agree.
+    """A flipped bit anywhere in a backup is either found or harmless, for verifying and for restoring.
 
-    A restore without complaints has every file of its versions.
+    A restored rnnlm home without reported errors has every file of its versions.
     """
     register_night(tracked_home, "rnnlm-a", "1", 1)
     archive = back_up(tracked_home, tmp_path / "backup").archive
@@ -213,7 +213,7 @@ def test_an_archive_unpacks_with_tar(tracked_home: Home, tmp_path: Path) -> None
 
 
 def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
-    """Return an archive of `texts` with valid digests. `change` replaces fields of the manifest."""
+    """Return an archive of `texts` with valid digests. The arguments `change` replace fields of the manifest."""
     archive, content = folder / "given.tar", folder / "content"
     with archive.open("w+b") as stream:
         writer = ArchiveWriter(stream)
@@ -228,7 +228,7 @@ def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
 
 
 def refused_untouched(folder: Path, archive: Path, told: str) -> None:
-    """Assert that the archive is refused with the message `told` before anything is written."""
+    """Assert that the archive is refused with the message `told`, and that nothing is written."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(HomeError, match=told) as error:
         restore_home(Home(folder / "new"), archive)

@@ -1,4 +1,4 @@
-"""A backup with exit code 0 lacks no version, even if files of the rnnlm homes were lost or damaged before it."""
+"""A backup with exit code 0 contains every version, even if files of the rnnlm homes were lost or damaged before."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ from tests.rnnlm.extensions.upkeep.registry_histories import lineage_damage, reg
 @dataclass
 class Archive:
     path: Path
-    content: bytes  # The content that was written to the file.
+    content: bytes  # The original content of the file.
     versions: tuple[str, ...]  # The versions in the rnnlm home at the time of the backup.
 
 
@@ -61,7 +61,7 @@ class TwoHomes(RuleBasedStateMachine):
     def back_up(self, name: str) -> object:
         """Back up a home.
 
-        With exit code 0, the archive must have all versions that were ever registered in this home.
+        If the exit code is 0, the archive must have all versions that were ever registered in this home.
         """
         before = set(self.backups.iterdir())
         if self.command(self.templates / name, "backup", str(self.backups)) != 0:

@@ -1,4 +1,4 @@
-"""Pruning keeps what aliases need and removes the rest. Kills and concurrent runs lose nothing."""
+"""Pruning keeps the items that aliases need and removes the rest. Kills and concurrent runs lose nothing."""
 
 import os
 import subprocess
@@ -72,7 +72,7 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
 
 
 def test_a_stored_start_is_kept_while_it_is_needed(home: Home) -> None:
-    """A stored decision about the model with which training starts is kept while its dataset may be used again.
+    """The stored choice of the initial model is kept while its dataset may be used again.
 
     Without it, an unchanged nightly run would start from the new champion and train again.
     """
@@ -153,7 +153,7 @@ def test_a_real_champion_and_the_one_before_load_after_pruning(contest: Contest)
     assert contest.dataset.folder.is_dir()
     evidence = contest.register("fair", force=True).evidence
     assert evidence is not None
-    # This comparison with champion 2 is number 4, although two versions that were compared before it have been removed.
+    # This comparison with champion 2 has the number 4, although two of the compared versions have been removed.
     assert evidence.comparison == 4
     assert roll_back(home, NAME).version == 1
 
@@ -175,7 +175,7 @@ def test_the_database_shrinks(tracked_home: Home) -> None:
 
 
 def test_a_stage_that_skipped_during_the_prune_keeps_its_output(home: Home) -> None:
-    """An output that a skipped stage uses during a prune is kept, although the inventory found it unused."""
+    """An output that a skipped stage uses during a prune is kept, although the inventory counted it as unused."""
     final = home.corpora / ("c" * 16)
     write_once(home, final, lambda partial: write_json(partial / "corpus.json", {}))
     make_older(final, 50)
@@ -205,7 +205,7 @@ def test_what_its_writer_locks_stays(home: Home) -> None:
 
 
 def test_what_a_refused_item_needs_stays_too(home: Home) -> None:
-    """The corpus of a dataset is kept if the dataset cannot be removed because a process has locked it."""
+    """The corpus of a dataset is kept if a process has locked the dataset, so that the dataset cannot be removed."""
     write_folder(home.datasets / "d1", 50, dataset={"corpus_name": "a", "corpus_digest": "c" * 64})
     write_folder(home.datasets / "d2", 40, dataset={"corpus_name": "a", "corpus_digest": "e" * 64})
     write_folder(home.corpora / ("c" * 16), 50, corpus={})
@@ -217,7 +217,7 @@ def test_what_a_refused_item_needs_stays_too(home: Home) -> None:
 
 def test_leftovers_of_killed_processes_go_and_a_folder_set_aside_comes_back(home: Home) -> None:
     write_folder(home.datasets / ".d1.0a1b2c3d", 50)
-    # As if a process had been killed after it set r1 aside and before it wrote the replacement.
+    # A process was killed after it renamed r1 and before it wrote the replacement.
     write_folder(home.runs / ".r1.replaced", 50, run={})
     write_folder(home.runs / "r2", 0, run={})
     write_folder(home.runs / ".r2.replaced", 50, run={})
@@ -258,7 +258,8 @@ def test_the_next_run_finishes_what_a_killed_one_began(tracked_home: Home, chang
     for version in read_store(tracked_home).versions:
         assert (tracked_home.runs / version.facts["run_id"]).is_dir()
         assert (tracked_home.datasets / version.facts["dataset_id"]).is_dir()
-    soon = time.time() + 2 * 24 * 3600  # Two days later, because what the killed prune renamed counts as recently used.
+    # The time is two days later, because items that the killed prune renamed count as recently used.
+    soon = time.time() + 2 * 24 * 3600
     prune_home(tracked_home, STRICT, now=soon)
     assert chains(tracked_home) == before
     assert check_aliases(tracked_home) == held

@@ -1,6 +1,6 @@
 """The right items are kept in many random histories of a registry.
 
-This is fast, because planning is a pure function.
+The test is fast, because the planning function reads no files.
 """
 
 import json
@@ -66,7 +66,7 @@ def change(number: int, of: int, how: str = "evidence", before: int | None = Non
 
 
 def inventory_of(versions: list[RegistryVersion], *others: Item) -> Inventory:
-    """Return the versions with all their files, and other items."""
+    """Return an inventory of the versions with all their files, and of other items."""
     items: list[Item] = list(others)
     for one in versions:
         kind, name = version_key(one)
@@ -87,9 +87,9 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 
 @st.composite
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
-    """Draw promotions of any version, and rollbacks as roll_back makes them."""
+    """Draw promotions of any version, and rollbacks in the way of roll_back()."""
     changes: list[Change] = []
-    # None stands for a rollback, a number for a promotion.
+    # None is a rollback, and a number is a promotion.
     for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):
         current = changes[-1].version if changes else None
         target = promoted or champion_before(changes, current, set(numbers))
@@ -106,7 +106,7 @@ def histories(draw: st.DrawFn) -> Inventory:
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))
         changes = draw(champions_of(numbers))
         last = [changes[-1].version] * 5 if changes else []
-        # The champion may be any version, because a person may have moved the alias in MLflow.
+        # The champion may be any version, because a user may have moved the alias in MLflow.
         champion = draw(st.sampled_from([None, *numbers, *last]))
         aliases = draw(st.dictionaries(st.sampled_from(["challenger", "production", "a"]), st.sampled_from(numbers)))
         aliases |= {"champion": champion} if champion else {}
@@ -167,9 +167,9 @@ def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
 def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
-    """The kept versions suffice for the same rollbacks and the same number of comparisons as before.
+    """The kept versions allow the same rollbacks and have the same number of comparisons as before.
 
-    This holds although the history of removed versions is lost with their tags.
+    This holds although the tags of removed versions are lost, which contain their history.
     """
 
     def highest(versions: list[RegistryVersion], champion: int | None) -> int:
@@ -186,7 +186,7 @@ def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
 def test_the_best_champion_of_the_month_outlives_many_that_replaced_it() -> None:
     """The best champion of the month is kept, even if many versions have replaced it.
 
-    Each candidate is compared with it, so that small losses cannot add up.
+    Each candidate is compared with this champion, so that small losses cannot add up.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     versions = [
@@ -218,7 +218,7 @@ def test_versions_are_removed_before_what_they_need() -> None:
 
 
 def test_a_thousand_nights_are_bounded() -> None:
-    """The number of kept versions stays bounded if a version is added every night and a prune runs every week."""
+    """The number of kept versions is bounded if a version is added every night and a prune runs every week."""
     config = RetentionConfig(versions=5, champions=3, datasets=2, days=30)
     versions: list[RegistryVersion] = []
     changes = 0
@@ -253,7 +253,7 @@ def test_a_thousand_nights_are_bounded() -> None:
         (Item(kind="run", name="forgotten", bytes=1, used=NOW - 50 * DAY_SECONDS, finished=False), False),
         (Item(kind="run", name="unregistered", bytes=1, used=NOW - 5 * DAY_SECONDS), True),
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
-        # A run that was used an hour ago counts as in use.
+        # A run of an hour ago counts as in use.
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 3_600), True),

@@ -1,4 +1,4 @@
-"""Checks that checkpoints restore the global random generators. test_checkpoints.py runs them in a separate process."""
+"""Check that checkpoints restore the global random generators. test_checkpoints.py runs this file as a process."""
 
 import random
 from pathlib import Path
@@ -29,7 +29,7 @@ def fresh_loop(folder: Path | None = None) -> TrainingLoop:
 
 
 def noisy_loss(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
-    """Return a loss to which random numbers of every global generator were added."""
+    """Return a loss to which random numbers of every global generator are added."""
     noise = float(torch.rand(())) + random.random() + float(np.random.rand())
     return exact_cross_entropy(model, hidden + 0.01 * noise, targets)
 

@@ -1,4 +1,4 @@
-"""Incomplete and damaged checkpoints are not used. Damage or a full disk costs at most the newest checkpoint."""
+"""Incomplete and damaged checkpoints are not used. Damage or a full disk loses at most the newest checkpoint."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import configured
 from tests.rnnlm.training.trainer import Trainer
 
-UNREADABLE = Path("/proc/self/mem")  # A file that cannot be read: on Linux, reading it from the start fails with EIO.
+UNREADABLE = Path("/proc/self/mem")  # This file cannot be read. On Linux, reading it from the start fails with EIO.
 
 
 def state(step: int) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def state(step: int) -> dict[str, Any]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    """Write the checkpoints of steps 10 and 20."""
+    """Write the checkpoints of steps 10 and 20, and return the Checkpoints object."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", 2, 1000.0)
     for step in (10, 20):
         assert checkpoints.write(step, state(step))
@@ -53,7 +53,7 @@ def test_a_state_comes_back_bit_by_bit() -> None:
     assert torch.equal(back["a"][0], shared)
     assert torch.equal(back["a"][1]["b"], shared.t())
     assert (back["a"][1][7], back["none"], back["empty"].shape) == (0.1, None, (0,))
-    # The tensor was copied, so a later step does not change a checkpoint.
+    # The tensor was copied, so a later step does not change the checkpoint.
     assert tensors["state.a.0"].data_ptr() != shared.data_ptr()
 
 
@@ -71,7 +71,7 @@ def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Check
 
 
 def flip_bit(path: Path, share: float) -> None:
-    """Flip a bit of the byte at a fraction `share` of the file's length."""
+    """Flip a bit of the byte at the position share * size in the file."""
     data = bytearray(path.read_bytes())
     data[int(share * (len(data) - 1))] ^= 0x40
     path.write_bytes(data)
@@ -131,7 +131,7 @@ def test_without_a_good_checkpoint_training_starts_over_with_a_warning(
         (checkpoints.path(step) / STATE).write_text("{}")
     assert checkpoints.load_newest() is None
     assert "training starts over" in caplog.text
-    assert checkpoints.load_newest() is None  # If there is no checkpoint, there is nothing to warn of.
+    assert checkpoints.load_newest() is None  # If there is no checkpoint, no warning is logged.
     assert caplog.text.count("training starts over") == 1
 
 
@@ -146,7 +146,7 @@ def test_a_partial_folder_of_a_killed_process_is_deleted(checkpoints: Checkpoint
 
 def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # From now on the kernel refuses files of more than 256 bytes.
+    # From now on, writing more than 256 bytes to a file fails.
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))
     try:
         assert not checkpoints.write(30, state(30))
@@ -165,7 +165,7 @@ def test_training_completes_where_no_checkpoint_can_be_written(
     config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
-    # To make the write fail, a file takes the place of the folder. A read-only folder would not stop the root user.
+    # A file with the name of the folder makes the write fail. A read-only folder would not stop the root user.
     (folder / "checkpoints").write_text("in the way")
     assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)
@@ -175,7 +175,7 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     checkpoints = Checkpoints(tmp_path, 1, every_seconds=120.0)
-    assert checkpoints.due  # The first checkpoint is due at once, because the time for writing one is unknown.
+    assert checkpoints.due  # The first checkpoint is due immediately, because the time for writing one is unknown.
     checkpoints.cost_seconds = 0.25
     now += 24.9
     assert not checkpoints.due
@@ -194,9 +194,9 @@ def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytes
 
 @pytest.mark.long
 def test_global_generators_in_a_process_without_other_threads(trainer: Trainer) -> None:
-    """Checkpoints restore the global generators, which is tested in a process without other threads.
+    """Checkpoints restore the global generators in a process without other threads.
 
-    In this process, threads of Prefect draw from Python's generator at any time.
+    In this process, threads of Prefect may draw from Python's generator at any time.
     """
     said = trainer.run_tests(Path(__file__).with_name("global_generator_checks.py"))
     assert re.search(r"^2 passed", said, re.MULTILINE), said

@@ -1,4 +1,4 @@
-"""A signal costs no step. It waits until a checkpoint is written, and is then delivered to its former handler."""
+"""A signal interrupts no step. It waits until a checkpoint is written, and is then passed to the previous handler."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def handled(number: int, handler: Any) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
-    """Let Python handle SIGINT as in a terminal. In a background job of a shell, Python would ignore it."""
+    """Let Python handle SIGINT as in a terminal. In a shell's background job, Python would ignore the signal."""
     with handled(signal.SIGINT, signal.default_int_handler):
         yield
 
@@ -53,7 +53,7 @@ def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
 
 
 def test_the_handler_of_another_program_gets_its_signal() -> None:
-    """A handler that another program has installed is called, too. Like Prefect's handler, it raises an exception."""
+    """The handler of another program is called, too. Like Prefect's handler, it raises an exception."""
 
     class TerminationSignal(BaseException):
         pass
@@ -82,9 +82,9 @@ def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> No
 
 
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
-    """A repeated SIGALRM does not end a step before its checkpoint.
+    """A repeated SIGALRM does not end a step before the step's checkpoint.
 
-    A time limit repeats its signal, possibly in the middle of a long step.
+    A time limit repeats its signal, possibly during a long step.
     """
     done = []
     with (

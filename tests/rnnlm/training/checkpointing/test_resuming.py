@@ -1,4 +1,4 @@
-"""Training that is killed at any moment and resumed ends with the same weights as training that is not killed."""
+"""Training that is killed at any moment and resumed gives the same weights as uninterrupted training."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 
 def configured(config: PipelineConfig, settings: dict[str, Any] | None = None) -> PipelineConfig:
-    """Return a configuration that writes checkpoints all the time, so that many kills interrupt the writing."""
+    """Return a configuration that writes checkpoints every 0.02 seconds, so that many kills interrupt the writing."""
     frequent = {
         "training.epochs": 12,  # Each epoch has 10 steps.
         "training.validation.evaluations": 4,
@@ -43,7 +43,7 @@ def stream_dataset(
 
 
 def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
-    """Return the weights of a run, and its history without values that depend on the clock."""
+    """Return a run's weights, and its history without the values that depend on the clock."""
     assert is_complete(folder)
     lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for line in lines:
@@ -53,7 +53,7 @@ def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
 
 
 def alive(child: int) -> bool:
-    """Return False if the child process has ended, even if nobody has waited for it."""
+    """Return False if the child process has ended, even if no process has waited for it."""
     try:
         return psutil.Process(child).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -61,11 +61,11 @@ def alive(child: int) -> bool:
 
 
 def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
-    """Send SIGKILL while a checkpoint is incomplete, after `after` other checkpoints were begun."""
+    """Send SIGKILL while a checkpoint is incomplete, after `after` other checkpoints have been started."""
     begun: set[str] = set()
     while alive(child) and len(begun) <= after:
         begun |= {path.name for path in checkpoints.glob(".*.partial")}
-        time.sleep(0.0005)  # The pause is short compared with the 10 ms of writing a checkpoint.
+        time.sleep(0.0005)  # The pause is short compared with the 10 ms in which a checkpoint is written.
     os.kill(child, signal.SIGKILL)
 
 
@@ -81,7 +81,7 @@ def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
 def train_with_kills(
     trainer: Trainer, home: Home, config: PipelineConfig, dataset: DatasetRecord, kills: int, seed: int
 ) -> None:
-    """Start the run again and again, and kill it `kills` times.
+    """Start the run repeatedly, and kill it `kills` times.
 
     Every other kill happens while a checkpoint is written.
     """
@@ -111,7 +111,7 @@ def check_bit_identity(
     train_with_kills(trainer, home, config, dataset, kills, seed)
     again, history_again = result(folder)
     assert again == weights
-    assert history_again == history  # The history of the killed run misses and repeats no step.
+    assert history_again == history  # The history of the killed run omits and repeats no step.
 
 
 @pytest.mark.long

@@ -67,9 +67,9 @@ def test_an_unknown_run_names_the_unfinished_ones(home: Home, unfinished: RunRec
 
 
 def test_a_run_outside_the_home_is_not_resumed(home: Home, unfinished: RunRecord, tmp_path: Path) -> None:
-    """A run outside of the rnnlm home is not resumed.
+    """A run outside the rnnlm home is not resumed.
 
-    Training would start over in the home, without the checkpoints of the other folder.
+    Training would start from the first step in the home, without the checkpoints of the other folder.
     """
     copy = tmp_path / "backup" / unfinished.run_id
     shutil.copytree(unfinished.folder, copy)
@@ -116,7 +116,7 @@ def test_another_number_of_processes_continues_the_same_run(home: Home, unfinish
     assert (distributed.processes, distributed.processes_at_start) == (3, 1)
     assert name_run(config, dataset, None) == unfinished.run_id
     path = unfinished.folder / "config.json"
-    # The configuration is stored in the same form by a resumed training, so it can be resumed a second time.
+    # A resumed training stores its configuration in this form, so the run can be resumed a second time.
     path.write_text(config.model_dump_json())
     for changes, processes, at_start in (({}, 3, 1), ({PROCESSES: 2}, 2, 1), ({PROCESSES: 1}, 1, None)):
         config, dataset = find_unfinished(home, unfinished.run_id, changes)

@@ -1,10 +1,13 @@
 """Print a random sample of the project's sentences, for a reader who does not know the code.
 
-    python benchmarks/sentences.py SEED [--count 120] [--with-places]
+    python benchmarks/sentences.py SEED [--count 120] [--with-places | --beside-others]
 
 The sentences are docstrings, comments, log messages, errors and descriptions of settings in rnnlm, flows, tasks, tests
 and benchmarks, each drawn with the same probability. For each sentence, ask whether the documentation of PyTorch or
 DuckDB could contain it, and whether it is understood after one reading.
+
+A reader's judgement has no fixed scale. With --beside-others, half of the sentences are therefore from installed
+libraries, in random order, and the numbers of this project's sentences are written to standard error.
 """
 
 import argparse
@@ -12,12 +15,21 @@ import ast
 import io
 import random
 import subprocess
+import sys
+import sysconfig
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 FOLDERS = ("rnnlm", "flows", "tasks", "tests", "benchmarks")
+# Files of the installed libraries with which this project is compared.
+OTHERS = (
+    *("torch/nn/**/*.py", "torch/optim/*.py", "torch/utils/data/**/*.py", "torch/distributed/checkpoint/**/*.py"),
+    *("datasets/*.py", "mlflow/tracking/*.py", "prefect/flows.py", "prefect/tasks.py", "prefect/deployments/*.py"),
+    *("duckdb/*.py", "_pytest/*.py"),
+)
+LONGEST = 700  # A docstring of another library is cut after this number of characters.
 TOLD = {"debug": "log", "info": "log", "warning": "log", "error": "log", "setting": "setting", "Field": "setting"}
 PRAGMAS = ("# type:", "# noqa", "# fmt:", "#!")
 
@@ -72,27 +84,50 @@ def comments(source: str) -> Iterator[tuple[str, str, int]]:
         yield "comment", "\n".join(block), first
 
 
-def items() -> list[Item]:
-    """Return all sentences of the files that git tracks."""
-    listed = subprocess.run(["git", "ls-files", "--", *FOLDERS], capture_output=True, text=True, check=True).stdout
+def items(files: Iterable[Path]) -> list[Item]:
+    """Return all sentences of Python files."""
     found = []
-    for name in sorted(listed.split()):
-        if name.endswith(".py"):
-            source = Path(name).read_text(encoding="utf-8")
-            tree = ast.parse(source)
-            parts = (*docstrings(tree), *told(tree), *comments(source))
-            found += [Item(kind, text, f"{name}:{line}") for kind, text, line in parts]
+    for path in files:
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        parts = (*docstrings(tree), *told(tree), *comments(source))
+        found += [Item(kind, text, f"{path}:{line}") for kind, text, line in parts]
     return found
+
+
+def own_files() -> list[Path]:
+    """Return the Python files of this project that git tracks."""
+    command = ["git", "ls-files", "--", *(f"{folder}/**.py" for folder in FOLDERS)]
+    return [Path(name) for name in sorted(subprocess.check_output(command, text=True).split())]
+
+
+def other_files() -> list[Path]:
+    libraries = Path(sysconfig.get_paths()["purelib"])
+    return [path for pattern in OTHERS for path in sorted(libraries.glob(pattern))]
+
+
+def beside_others(draw: random.Random, own: list[Item], count: int) -> list[Item]:
+    """Return `count` sentences without their places, half of them from other libraries, in random order."""
+    others = items(other_files())
+    mixed = [(True, item) for item in draw.sample(own, count // 2)]
+    mixed += [(False, item) for item in draw.sample(others, count - count // 2)]
+    draw.shuffle(mixed)
+    print("of this project:", *(n for n, (is_own, _) in enumerate(mixed, 1) if is_own), file=sys.stderr)
+    # The names of functions would show from which project an item is.
+    return [Item(item.kind.partition(" of ")[0], item.text[:LONGEST], "") for _, item in mixed]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=120)
-    parser.add_argument("--with-places", action="store_true", help="also print file and line, to mend what failed")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--with-places", action="store_true", help="also print file and line, to mend what failed")
+    shown.add_argument("--beside-others", action="store_true", help="half of the sentences are from other libraries")
     options = parser.parse_args()
-    found = items()
-    for number, item in enumerate(random.Random(options.seed).sample(found, options.count), 1):
+    found, draw = items(own_files()), random.Random(options.seed)
+    sample = beside_others(draw, found, options.count) if options.beside_others else draw.sample(found, options.count)
+    for number, item in enumerate(sample, 1):
         place = f" ({item.place})" if options.with_places else ""
         print(f"{number}. {item.kind}{place}\n{item.text}\n")
     print(f"{options.count} of {len(found)}")

@@ -173,7 +173,7 @@ def simulate(
             if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
-        # Before the next better model is tried, a usual candidate replaces the champion.
+        # An ordinary candidate replaces the champion, so that the next better model is compared with it.
         registry.versions[registry.champion] = candidate
         registry.best = registry.champion
 

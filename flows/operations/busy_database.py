@@ -1,8 +1,8 @@
-"""Let Prefect's server respond later while its SQLite file is busy, instead of refusing requests.
+"""Let Prefect's server repeat a request while its SQLite file is busy, instead of responding with 503.
 
 Prefect sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with a read fails at once if
-another transaction has written meanwhile. Prefect then rolls it back and responds with 503, and Prefect's own clients
-try again.
+another transaction has written meanwhile. Prefect's server rolls it back and responds with 503, after which only
+Prefect's own clients try again.
 """
 
 import asyncio

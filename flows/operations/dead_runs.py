@@ -91,7 +91,7 @@ def final_state(before: "State[Any] | None") -> "State[Any]":
 
 
 def crash_never_started(client: "SyncPrefectClient") -> int:
-    """Set runs to Crashed that a worker has taken but not started in time. Return the number of these runs."""
+    """Set runs that a worker has taken, but not started in time, to Crashed. Return their number."""
     from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
     from prefect.states import Crashed
 

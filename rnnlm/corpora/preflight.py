@@ -39,7 +39,7 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
 
 
 def any_text(texts: Iterable[Iterator[str]]) -> bool:
-    """Return True if there is text other than white space within LOOK_BYTES, or if there is more text than that."""
+    """Return True if the texts contain more than white space. At most about LOOK_BYTES characters are read."""
     found, characters = False, 0
     for pieces in texts:
         for piece in pieces:

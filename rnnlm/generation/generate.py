@@ -63,7 +63,7 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
 
 
 def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
-    """Return the model's continuation of `prompt`, which is never empty.
+    """Return the model's continuation of `prompt`. The continuation is never empty.
 
     Unknown words are read as `<unk>`, with a warning.
     """

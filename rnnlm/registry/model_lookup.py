@@ -274,7 +274,8 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
                 raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
-            # The downloaded files contain a marker of completeness. write_once uses it to replace a damaged copy.
+            # The downloaded files contain a marker with their digests. write_once() compares the copy with the marker
+            # before each use, and downloads the files again if they differ.
             if damage := find_bundle_damage(version, Path(local)):
                 raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")
             shutil.copytree(local, partial, dirs_exist_ok=True)

@@ -22,7 +22,7 @@ class StageRecord(Record):
 
 
 class LeftOut(Record):
-    """A file or folder of a source that was not read, or was read with changes."""
+    """A file or folder that was left out when its source was read, or whose text was changed."""
 
     name: str
     reason: str
@@ -61,7 +61,7 @@ class CorpusRecord(StageRecord):
 
     @property
     def split_rule(self) -> tuple[float | str, ...]:
-        """The settings by which the text is split. They are part of the keys of tokenizers and datasets."""
+        """The settings that divide the text into splits. The ids of tokenizers and datasets depend on them."""
         rule: tuple[float | str, ...] = self.shares
         if self.document_lines is not None:
             rule = (*rule, self.document_lines)

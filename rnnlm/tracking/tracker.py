@@ -47,8 +47,8 @@ class RunTracker:
     def __post_init__(self) -> None:
         self.files = RunFolder(self.folder)
         spool = self.files.tracking
-        # The key is stored before the MLflow run is created. If this process is killed in between, the next one finds
-        # the run by the key.
+        # The key is stored before the MLflow run is created with it. If this process is killed before it stores the
+        # run's id, the next process finds the run by the key.
         self.key: str = spool.get("key") or uuid.uuid4().hex
         self.mlflow_run_id: str | None = spool.get("mlflow_run_id")
         # The number of bytes sent, from the beginning of history.jsonl.

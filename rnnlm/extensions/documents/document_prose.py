@@ -223,7 +223,7 @@ def declared_charset(head: bytes) -> str | None:
 def pdf_prose(data: bytes) -> str:
     """Return the text of a PDF's pages, with lines joined to paragraphs. This needs the extra `documents`."""
     if missing_packages("documents"):
-        raise DocumentError('needs the extra documents: pip install ".[documents]"')
+        raise DocumentError('is only read with the optional dependencies `documents`: pip install ".[documents]"')
     import pypdf
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)

@@ -71,7 +71,7 @@ class ScoringRecord(StageRecord):
     """
 
     input_files: int
-    left_out: tuple[LeftOut, ...] = ()  # The files that were left out or were read with changes.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were left out, or whose text was changed.
     key: str = ""
     model: str = ""  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     model_folder: Path = Path()

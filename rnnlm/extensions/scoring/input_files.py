@@ -45,7 +45,7 @@ class InputFile:
 @dataclass(frozen=True)
 class Inputs:
     files: tuple[InputFile, ...]  # The files, sorted by name.
-    left_out: tuple[LeftOut, ...] = ()  # The files that were left out or were read with changes.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were left out, or whose text was changed.
 
 
 def find_inputs(config: ScoringConfig) -> Inputs:

@@ -44,9 +44,9 @@ class Script(NamedTuple):
             raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
 
     def carried(self, text: str) -> str:
-        """Return the text in the form that `codec` encodes to the file's encoding.
+        """Return the text prepared for encoding with `codec`, which then gives the bytes of the file's encoding.
 
-        Characters that the file's encoding lacks become escapes.
+        Characters that the file's encoding lacks are replaced by escape sequences.
         """
         if self.codec != "latin-1":
             return text

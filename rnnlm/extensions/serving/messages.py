@@ -8,8 +8,8 @@ from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature
 
 MAXIMUM_PROMPT = 20_000  # The largest number of characters in a prompt.
 MAXIMUM_TEXT = 100_000  # The largest number of characters in all texts of a request together.
-# The largest number of texts in a request. It also limits the number of very short texts, each of which needs an
-# answer.
+# The largest number of texts in a request. MAXIMUM_TEXT alone would permit very many short texts, and each of them
+# needs an answer.
 MAXIMUM_TEXTS = 1_000
 # The largest number of characters in a text to explain. It is low, because the answer for each step is long.
 MAXIMUM_EXPLAINED = 500

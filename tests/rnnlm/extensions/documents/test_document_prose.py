@@ -325,7 +325,7 @@ def test_without_its_extra_a_pdf_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
         return None if name == "pypdf" else find_spec(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_pypdf)
-    with pytest.raises(DocumentError, match="needs the extra documents"):
+    with pytest.raises(DocumentError, match="only read with the optional dependencies"):
         parsed_prose("pdf", pdf_of("Portable"), "")
 
 

@@ -126,10 +126,8 @@ OWN = evidence(0.02, 0.04, difference=0.03).model_copy(update={"lines": 90})
         (OWN.model_copy(update={"difference": 0.012}), "champion"),
         # The difference on the champion's own text may be due to chance.
         (OWN.model_copy(update={"lower": -0.01}), "champion"),
-        (
-            OWN.model_copy(update={"units": 9}),
-            "champion",
-        ),
+        # The champion's own text has only 9 units of the bootstrap, which are too few.
+        (OWN.model_copy(update={"units": 9}), "champion"),
         (None, "champion"),
         # All lines of the comparison belong to the champion's own text, so there is no second comparison.
         (evidence(0.02, 0.04, difference=0.03), "champion"),

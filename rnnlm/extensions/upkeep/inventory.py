@@ -108,8 +108,8 @@ def needs_of_run(path: Path) -> Iterator[Key]:
     started = read_json(path / STARTED) or {}
     if dataset := started.get("dataset_id"):
         yield ("dataset", dataset)
-    if "started_from" in started and not (path / COMPLETE).exists():
-        yield ("start", started["started_from"]["model_sha256"][:16])
+    if (digest := (started.get("started_from") or {}).get("model_sha256")) and not (path / COMPLETE).exists():
+        yield ("start", digest[:16])
     if mlflow_run := (read_json(path / TRACKING) or {}).get("mlflow_run_id"):
         yield ("mlflow-run", mlflow_run)
 

@@ -107,7 +107,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert again.timestamp == timestamp
 
 
-def test_a_run_of_a_night_with_a_wrong_clock_does_not_hide_later_ones(
+def test_a_night_with_a_wrong_clock_does_not_hide_later_runs(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
     first = newest(client, deployment)
@@ -119,7 +119,7 @@ def test_a_run_of_a_night_with_a_wrong_clock_does_not_hide_later_ones(
     assert resumed_runs(client, deployment, home) == 1
 
 
-def test_a_clock_that_is_put_back_during_a_run_does_not_give_the_run_up(
+def test_a_clock_put_back_during_runs_does_not_give_up(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
     for _ in range(ATTEMPTS + 2):

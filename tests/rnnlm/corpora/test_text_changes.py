@@ -128,7 +128,7 @@ def test_new_lines_are_those_that_the_old_text_has_less_often(old: list[bytes], 
     assert count == sum(max(0, new.count(line) - old.count(line)) for line in set(new))
 
 
-def test_a_clock_that_was_ahead_does_not_change_which_text_is_the_text_before(home: Home, tmp_path: Path) -> None:
+def test_a_clock_that_was_ahead_does_not_change_the_text_before(home: Home, tmp_path: Path) -> None:
     text = tmp_path / "t.txt"
     for number, lines in enumerate(("one\n", "one\ntwo\n", "one\ntwo\nthree\n")):
         text.write_text(lines)

@@ -119,9 +119,7 @@ def test_a_night_with_a_wrong_clock_does_not_hide_later_runs(
     assert resumed_runs(client, deployment, home) == 1
 
 
-def test_a_clock_put_back_during_runs_does_not_give_up(
-    client: SyncPrefectClient, deployment: UUID, home: Home
-) -> None:
+def test_a_clock_put_back_during_runs_does_not_give_up(client: SyncPrefectClient, deployment: UUID, home: Home) -> None:
     for _ in range(ATTEMPTS + 2):
         move_start(interrupt(client, deployment, home, checkpoint=False), timedelta(seconds=30))
         assert resumed_runs(client, deployment, home) == 1

@@ -193,7 +193,7 @@ def parquet_rows(
     file: Path | IO[bytes], label: str, columns: list[str], decoding: Decoding, meter: Meter
 ) -> Iterator[Row]:
     """Yield the cells of the given columns for each row as Python objects. A few hundred rows are read at a time."""
-    with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
+    with damage_explained(label, "Parquet"), pq.ParquetFile(file, page_checksum_verification=True) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
         kinds = [kind_of_column(schema, parts, label) for parts in paths]

@@ -7,6 +7,7 @@ import fcntl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rnnlm.runtime.accept_errors import shorten_accept_errors
 from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def create_app() -> "ASGIApp":
     """Return an application with MLflow's API and pages, for MLflow's accounts (MLFLOW_AUTH_CONFIG_PATH)."""
     from mlflow.server.auth import create_app as create_app_with_accounts
 
+    shorten_accept_errors()
     # Each worker process of the server creates the tables of accounts and the first account if they are missing. One
     # does it at a time, because MLflow's migrations fail if two run at once.
     with Path(__file__).open() as lock:

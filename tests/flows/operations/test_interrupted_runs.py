@@ -111,7 +111,8 @@ def test_a_night_with_a_wrong_clock_does_not_hide_later_runs(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
     first = newest(client, deployment)
-    for state in (Running(), Completed()):
+    states: list[State[None]] = [Running(), Completed()]
+    for state in states:
         client.set_flow_run_state(first.id, state, force=True)
     move_start(first, timedelta(days=400))
     client.create_flow_run_from_deployment(deployment)

@@ -161,7 +161,7 @@ def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
         assert re.fullmatch(r"mlflow:5000,mlflow\.[^,*]+", variables["MLFLOW_SERVER_ALLOWED_HOSTS"])
         assert re.fullmatch(r"https://mlflow\.[^,*]+", variables["MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"])
         assert "MLFLOW_FLASK_SERVER_SECRET_KEY" in variables["MLFLOW_FLASK_SERVER_SECRET_KEY"]
-    assert "--app-name=basic-auth" in containers("mlflow")["mlflow"]["command"]
+    assert "--app-name=rnnlm" in containers("mlflow")["mlflow"]["command"]
     for variables in environment_of("serve"):
         assert "RNNLM_SERVE_TOKEN" in variables["RNNLM_SERVE_TOKEN"]
 

@@ -5,13 +5,13 @@ Prefect itself would leave such a run in the state `Running`, in which it occupi
 
 import logging
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.operations.prefect_query import WORK_POOL
 from flows.operations.run_locks import STARTS_WITHIN, run_id_of, run_locks
 from rnnlm.registry.stored_versions import delete_unfinished_models
+from rnnlm.runtime.recent_times import is_recent
 from rnnlm.storage.home import Home
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 
@@ -99,8 +99,8 @@ def crash_never_started(client: "SyncPrefectClient") -> int:
         flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING"]}}}),
         work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [WORK_POOL]}}),
     )
-    deadline = datetime.now(UTC) - STARTS_WITHIN
-    overdue = [run for run in pending if run.state is not None and run.state.timestamp < deadline]
+    patience = STARTS_WITHIN.total_seconds()
+    overdue = [run for run in pending if run.state and not is_recent(run.state.timestamp.timestamp(), patience)]
     for run in overdue:
         client.set_flow_run_state(run.id, Crashed(message=NEVER_STARTED), force=True)
         logger.warning("flow run %s: %s", run.name, NEVER_STARTED)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.runtime.recent_times import AHEAD_SECONDS
 from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def is_without_progress(home: Home, run: "FlowRun") -> bool:
     if not was_interrupted(run) or is_stopped(run) or run.start_time is None:
         return False
     begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
+    if end < begin:  # The clock was put back meanwhile, so the times of files tell nothing.
+        return False
     return not any(begin <= path.stat().st_mtime <= end for path in stored_outputs(home) if path.exists())
 
 
@@ -99,12 +102,13 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
     from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
-    since = datetime.now(UTC) - WITHIN
+    now = datetime.now(UTC)
     found = client.read_flow_runs(
         flow_filter=FlowFilter.model_validate({"name": {"any_": list(RESUMABLE_FLOWS)}}),
         flow_run_filter=FlowRunFilter.model_validate(
             {
-                "start_time": {"after_": since},
+                # Runs of a night on which the clock was ahead are left out, because they would hide later ones.
+                "start_time": {"after_": now - WITHIN, "before_": now + timedelta(seconds=AHEAD_SECONDS)},
                 "state": {"type": {"not_any_": ["SCHEDULED"]}},
                 "parent_task_run_id": {"is_null_": True},
             }

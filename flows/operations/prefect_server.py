@@ -12,7 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst
+from rnnlm.runtime.accept_errors import shorten_accept_errors
+from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst, only
 from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def guarded_app() -> "ASGIApp":
     from flows.operations.console import console_handlers, full_disk_logged_once
 
     bounded = BoundedBody(AgainIfBusy(create_app(final=True)), LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS)
-    app = OwnOrigin(LoginFirst(bounded, os.environ["PREFECT_SERVER_API_AUTH_STRING"]))
+    app = OwnOrigin(LoginFirst(bounded, only(os.environ["PREFECT_SERVER_API_AUTH_STRING"])))
+    shorten_accept_errors()
     full_disk = full_disk_logged_once()
     for handler in console_handlers():
         handler.addFilter(full_disk)

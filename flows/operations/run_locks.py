@@ -7,13 +7,13 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from rnnlm.runtime.recent_times import is_recent
 from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
             made = path.stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_new = time.time() - made < STARTS_WITHIN.total_seconds()
+                is_new = is_recent(made, STARTS_WITHIN.total_seconds())
                 ended = path.exists() and not (path.name.startswith(".") and is_new)
             except BlockingIOError:
                 ended = False

@@ -122,6 +122,8 @@ def damage_explained(label: str, kind: str) -> Iterator[None]:
             ) from error
         if isinstance(error, MemoryError):
             raise CorpusError(f"{label}: needs more memory to be unpacked than there is ({reason})") from error
+        if "decrypt" in reason:
+            raise CorpusError(f"{label}: is encrypted ({reason}); decrypt it and give the result") from error
         raise CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again") from error
 
 

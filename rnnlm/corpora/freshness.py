@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
+from rnnlm.runtime.recent_times import is_recent
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import LeftOut, Record
@@ -54,10 +55,15 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 
 
 def latest_note(home: Home, place: str) -> Note | None:
-    """Return the note of the last text of a source, or None if no text is known. `place` identifies the source."""
+    """Return the note of the last text of a source, or None if no text is known. `place` identifies the source.
+
+    It is the one that precedes no other. The times decide only if this is true of several notes, because a clock may
+    have been ahead when one of them was written.
+    """
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]
-    return max(notes, key=lambda note: note.obtained, default=None)
+    preceding = {note.before for note in notes}
+    return max(notes, key=lambda note: (note.digest not in preceding, note.obtained), default=None)
 
 
 def write_note(path: Path, note: Note, remote: bool) -> None:
@@ -91,12 +97,12 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
     The source is not asked if its text cannot change, if it was asked since `began`, or if the last answer is not older
     than config.refresh allows.
     """
-    if not source.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
+    if not source.remote or config.sha256 or config.refresh == "never" or began <= note.checked <= now():
         return True
     if config.refresh == "always":
         return False
     longest = timedelta(**{AGE_UNITS[config.refresh[-1]]: int(config.refresh[:-1])})
-    return datetime.now(UTC) - datetime.fromisoformat(note.checked) < longest
+    return is_recent(datetime.fromisoformat(note.checked).timestamp(), longest.total_seconds())
 
 
 def freshness_of(note: Note, source: Source) -> str:

@@ -196,7 +196,7 @@ def parquet_rows(
 
     PARQUET_ROWS_AT_ONCE rows are read at a time.
     """
-    with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
+    with damage_explained(label, "Parquet"), pq.ParquetFile(file, page_checksum_verification=True) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
         kinds = [kind_of_column(schema, parts, label) for parts in paths]

@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import inspect
+import logging
 import re
 import shutil
 import sys
@@ -18,11 +19,13 @@ from rnnlm.models.own_layers import import_known, own_kinds
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
 from rnnlm.storage.home import digest_of, file_digest, read_json
+from rnnlm.storage.shared_storage import read_marker
 from rnnlm.storage.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
     from mlflow.models import Model
 
+logger = logging.getLogger(__name__)
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
@@ -41,13 +44,25 @@ def model_digest(folder: Path) -> str:
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
 
-def evidence_folder(bundle: Path) -> Path:
-    """Return the folder EVIDENCE that belongs to the folder BUNDLE of a registered model.
+def evidence_file(bundle: Path, name: str) -> Path | None:
+    """Return the file of the evidence that belongs to the folder BUNDLE of a registered model.
 
-    For any other folder, the returned path does not exist.
+    Return None if it is missing, as for any other folder, or if it is damaged, with a warning. Whoever needs the
+    evidence can do without it, because early releases stored none.
     """
     above = [bundle.absolute(), *bundle.absolute().parents]
-    return above[min(len(Path(BUNDLE).parts), len(above) - 1)] / EVIDENCE
+    artifacts = above[min(len(Path(BUNDLE).parts), len(above) - 1)]
+    path = artifacts / EVIDENCE / name
+    try:
+        digest = file_digest(path)
+        is_intact = read_marker(artifacts).get(f"{EVIDENCE}/{name}", digest) == digest
+    except ABSENT:
+        return path if path.exists() else None  # Versions of early releases have no marker of completeness.
+    except ValueError:
+        is_intact = False
+    if not is_intact:
+        logger.warning("%s: damaged, so it is not used", path)
+    return path if is_intact else None
 
 
 def requirements() -> list[str]:

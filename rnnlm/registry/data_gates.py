@@ -22,7 +22,7 @@ from rnnlm.config import GatesConfig, PipelineConfig
 from rnnlm.corpora.character_profile import character_distance, count_characters, training_text
 from rnnlm.errors import DatasetError, ModelError, TrackingError
 from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repeated_sentence, seen_sentence
-from rnnlm.registry.bundle import CHARACTERS, evidence_folder
+from rnnlm.registry.bundle import CHARACTERS, evidence_file
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import corpus_folder, registered_name
@@ -218,10 +218,11 @@ def drift(home: Home, dataset: DatasetRecord, champion: RegistryVersion) -> Meas
         folder = registered_folder(home, champion.uri)
     except ModelError as error:
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
-    profile = read_json(evidence_folder(folder) / CHARACTERS)
+    stored = evidence_file(folder, CHARACTERS)
+    profile = read_json(stored) if stored else None
     text = training_text(corpus_folder(home, dataset))
     if text is None:
         return GONE_TEXT
     if profile is None:
-        return f"version {champion.number} was registered without the character frequencies of its text"
+        return f"version {champion.number} has no undamaged character frequencies of its text"
     return character_distance(profile, count_characters(text))

@@ -14,7 +14,7 @@ from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
     EVIDENCE,
-    evidence_folder,
+    evidence_file,
     find_bundle_damage,
     local_artifacts,
     model_digest,
@@ -151,7 +151,9 @@ def corpus_settings(folder: Path) -> dict[str, Any]:
 
     The result is empty if the configuration was stored neither with the model's run nor with its registered version.
     """
-    stored = RunFolder(folder.parent).configuration or read_json(evidence_folder(folder) / CONFIGURATION)
+    stored = RunFolder(folder.parent).configuration
+    if not stored and (registered := evidence_file(folder, CONFIGURATION)):
+        stored = read_json(registered)
     found = stored.get("corpus") if isinstance(stored, dict) else None
     known = CorpusConfig.model_fields
     return {

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.line_digests import chooses
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from rnnlm.registry.bundle import HELD_OUT_LINES, TRAINING_DOCUMENTS, evidence_folder
+from rnnlm.registry.bundle import HELD_OUT_LINES, TRAINING_DOCUMENTS, evidence_file
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.validation_lines import lines_of_validation
@@ -50,10 +50,10 @@ def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
 def held_out_lines(bundle: Path) -> np.ndarray | None:
     """Return the sorted digests that write_held_out_lines() wrote next to a version's bundle, (lines,) uint64.
 
-    Older versions do not have this file; the result is then None.
+    Older versions do not have this file; the result is then None, as for a damaged file.
     """
-    path = evidence_folder(bundle) / HELD_OUT_LINES
-    if not path.exists():
+    path = evidence_file(bundle, HELD_OUT_LINES)
+    if path is None:
         return None
     digests: np.ndarray = pq.read_table(path)["digest"].to_numpy()
     return digests
@@ -107,11 +107,10 @@ def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
 
 
 def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
-    """Return the file with the digests of the version's training documents, or None if the version has none."""
+    """Return the file with the digests of the version's training documents, or None without an undamaged one."""
     if "training_documents" not in version.facts:
         return None
-    path = evidence_folder(bundle) / TRAINING_DOCUMENTS
-    if not path.exists():
-        logger.warning("%s version %s: %s is missing", version.name, version.number, path)
-        return None
+    path = evidence_file(bundle, TRAINING_DOCUMENTS)
+    if path is None:
+        logger.warning("%s version %s: its %s are missing", version.name, version.number, TRAINING_DOCUMENTS)
     return path

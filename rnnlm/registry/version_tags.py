@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, changes_results
 from rnnlm.config.moved_settings import flatten
-from rnnlm.corpora.source_names import absolute_source
+from rnnlm.corpora.source_names import absolute_source, as_stored
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
@@ -148,7 +148,7 @@ def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
 
 def short_configuration(config: PipelineConfig) -> str:
     """Return settings that differ from the defaults as JSON. The version's evidence has the whole configuration."""
-    text = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    text = json.dumps(as_stored(config).model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
 
 

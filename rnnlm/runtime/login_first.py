@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 import hmac
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -23,14 +24,14 @@ class LoginFirst:
     """Middleware that responds to a request with a body by 401, before reading the body, if the login is missing.
 
     Requests without a body are passed to the server, which requires the login for all pages that are not public.
-    `login` is USER:PASSWORD for HTTP's Basic authentication.
+    `accepts` returns True for the header Authorization of a known login.
     """
 
-    def __init__(self, app: ASGIApp, login: str) -> None:
-        self.app, self.login = app, login.encode()
+    def __init__(self, app: ASGIApp, accepts: Callable[[str], Awaitable[bool]]) -> None:
+        self.app, self.accepts = app, accepts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self.is_known(Headers(scope=scope)):
+        if scope["type"] != "http" or await self.accepts(Headers(scope=scope).get("authorization", "")):
             await self.app(scope, receive, send)
         elif scope["method"] in WITHOUT_BODY:
             await self.app(scope, replayed(b"", receive), send)
@@ -38,15 +39,21 @@ class LoginFirst:
             headers = {**UNREAD, "WWW-Authenticate": 'Basic realm="rnnlm"'}
             await problem(401, "expected the login of this server (HTTP Basic)", headers)(scope, receive, send)
 
-    def is_known(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+
+def only(login: str) -> Callable[[str], Awaitable[bool]]:
+    """Return a function for LoginFirst that accepts HTTP's Basic authentication with this USER:PASSWORD."""
+
+    async def accepts(authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
         try:
             decoded = base64.b64decode(given.strip())
         except (binascii.Error, ValueError):
             return False
         # The comparison takes constant time. Otherwise its duration would reveal how many characters of the login
         # match.
-        return scheme.lower() == "basic" and hmac.compare_digest(decoded, self.login)
+        return scheme.lower() == "basic" and hmac.compare_digest(decoded, login.encode())
+
+    return accepts
 
 
 class BoundedBody:

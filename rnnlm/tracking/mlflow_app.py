@@ -3,9 +3,11 @@
 MLflow's own app `basic-auth` is not used, because it reads a whole request into memory before it checks the login.
 """
 
-import os
+import fcntl
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rnnlm.runtime.accept_errors import shorten_accept_errors
 from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst
 
 if TYPE_CHECKING:
@@ -16,9 +18,35 @@ STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("ap
 
 
 def create_app() -> "ASGIApp":
-    """Return an application with MLflow's API and pages, for the account of mlflow_accounts.login_variables()."""
+    """Return an application with MLflow's API and pages, for MLflow's accounts (MLFLOW_AUTH_CONFIG_PATH)."""
     from mlflow.server.auth import create_app as create_app_with_accounts
 
-    login = f"{os.environ['MLFLOW_AUTH_ADMIN_USERNAME']}:{os.environ['MLFLOW_AUTH_ADMIN_PASSWORD']}"
-    bounded = BoundedBody(create_app_with_accounts(), LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, STREAMED_PATHS)
-    return LoginFirst(bounded, login)
+    shorten_accept_errors()
+    # Each worker process of the server creates the tables of accounts and the first account if they are missing. One
+    # does it at a time, because MLflow's migrations fail if two run at once.
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        application = create_app_with_accounts()
+    bounded = BoundedBody(application, LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, STREAMED_PATHS)
+    return LoginFirst(bounded, has_account)
+
+
+async def has_account(authorization: str) -> bool:
+    """Return True if MLflow knows the account and the password in the header Authorization.
+
+    MLflow remembers a success for `auth_cache_ttl_seconds` of its configuration. Otherwise it hashes the password, in
+    a thread, because that takes longer than most requests.
+    """
+    import anyio.to_thread
+    from mlflow.server import app
+    from mlflow.server.auth import authenticate_request
+    from werkzeug.datastructures import Authorization
+
+    def authenticate() -> bool:
+        with app.test_request_context(headers={"Authorization": authorization}):
+            return isinstance(authenticate_request(), Authorization)
+
+    # MLflow fails if the header holds anything else than an account and a password.
+    given = Authorization.from_header(authorization)
+    is_basic = given is not None and given.type == "basic" and given.username is not None
+    return is_basic and await anyio.to_thread.run_sync(authenticate)

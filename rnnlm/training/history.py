@@ -98,7 +98,7 @@ def identity(line: dict[str, Any]) -> tuple[int, str, int]:
 def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the measurements in the whole lines after byte `start`, each with the offset of the end of its line.
 
-    Lines that are not valid JSON are skipped with a warning.
+    Lines that are not valid JSON or no measurements, because the file is damaged, are skipped with a warning.
     """
     if not path.exists():
         return
@@ -109,9 +109,21 @@ def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, An
                 return  # The line is incomplete, because a process was killed or is still writing it.
             start += len(line)
             try:
-                yield json.loads(line), start
-            except ValueError:
-                logger.warning("%s: skipping the line that ends at byte %d: invalid JSON", path, start)
+                measured = json.loads(line)
+            except (ValueError, RecursionError):
+                measured = None
+            if is_measurement(measured):
+                yield measured, start
+            else:
+                logger.warning("%s: skipping the line that ends at byte %d: it is damaged", path, start)
+
+
+def is_measurement(found: Any) -> bool:
+    """Return True if the value, which was read from a file, has the form of a measurement."""
+    if not (isinstance(found, dict) and isinstance(metrics := found.get("metrics"), dict)):
+        return False
+    numbers = [found.get("step"), found.get("attempt", 0), *(one for one in metrics.values() if one is not None)]
+    return all(isinstance(number, int | float) for number in numbers)
 
 
 def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:

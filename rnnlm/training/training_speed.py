@@ -15,6 +15,7 @@ from rnnlm.models.devices import choose_device, float32_products, machine_facts
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
+from rnnlm.runtime.recent_times import is_recent
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.home import Home, digest_of
@@ -52,7 +53,7 @@ def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord)
     rows = [dataset.mode, dataset.vocabulary_size, round(math.log2(max(1.0, row_length)))]
     key = digest_of([machine_facts(choose_device(config.training.device)), shape, rows])
     path = home.starts / f"speed-{key[:16]}.json"
-    is_old = path.exists() and time.time() - path.stat().st_mtime > SPEED_SECONDS
+    is_old = path.exists() and not is_recent(path.stat().st_mtime, SPEED_SECONDS)
     seconds = measured_seconds(config.training.minutes)
     is_short = (read_stored_json(path) or {}).get("seconds", 0.0) < seconds
 

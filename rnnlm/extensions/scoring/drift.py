@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
-from rnnlm.errors import DatasetError
+from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.extensions.scoring import SCORES_DRIFTED
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.extensions.scoring.reference_scores import find_reference
@@ -63,7 +63,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
         return Drift(threshold=config.drift_threshold, reason="nothing was scored")
     try:
         reference = find_reference(home, str(scoring.model_folder), config.document)
-    except DatasetError as error:
+    except (CorpusError, DatasetError) as error:
         return Drift(threshold=config.drift_threshold, reason=" ".join(str(error).split()))
     found = distributions(scoring.output, reference)
     folder = work_folder(home, scoring.key)

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple, TextIO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.corpora.compression import HEAD_BYTES, compression_of
+from rnnlm.corpora.compression import HEAD_BYTES, compression_of, damage_explained
 from rnnlm.corpora.csv_dialects import Dialect
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.splits import paragraphs
@@ -29,6 +29,7 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.spliced_rows import (
     JSON_SCRIPT,
     Script,
+    rows_where,
     schema_with,
     script_of,
     with_cells,
@@ -234,11 +235,14 @@ def filter_csv(
 
 
 def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
-    """Filter a Parquet file, one row group at a time."""
-    with pq.ParquetFile(table) as source, ExitStack() as files:
-        metadata = source.metadata
-        groups = metadata.num_row_groups
-        compression = metadata.row_group(0).column(0).compression if groups and metadata.num_columns else "ZSTD"
+    """Filter a Parquet file, one row group at a time. Raise CorpusError if a column that was not scored is damaged."""
+    with ExitStack() as files:
+        with damage_explained(label, "Parquet"):
+            source = files.enter_context(pq.ParquetFile(table, page_checksum_verification=True))
+            metadata = source.metadata
+            groups = metadata.num_row_groups
+            compression = metadata.row_group(0).column(0).compression if groups and metadata.num_columns else "ZSTD"
+        compression = {"UNCOMPRESSED": "NONE", "UNKNOWN": "ZSTD"}.get(compression, compression)
         writers = [
             files.enter_context(
                 pq.ParquetWriter(out, schema_with(source.schema_arrow, fields), compression=compression)
@@ -247,12 +251,13 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
         ]
         decided = paired(range(metadata.num_rows), verdicts, label)
         for group in range(groups):
-            rows = source.read_row_group(group, use_threads=False)
+            with damage_explained(label, "Parquet"):
+                rows = source.read_row_group(group, use_threads=False)
             found = [verdict for _, verdict in islice(decided, rows.num_rows)]
             scores = pa.array([one.bits_per_byte for one in found], pa.float64())
             reasons = pa.array([one.reason for one in found], pa.string())
-            writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
-            writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
+            writers[0].write_table(rows_where(with_columns(rows, ADDED[:1], [scores]), reasons.is_null()))
+            writers[1].write_table(rows_where(with_columns(rows, ADDED, [scores, reasons]), reasons.is_valid()))
         next(decided, None)  # This raises an error if there are more verdicts than rows.
 
 

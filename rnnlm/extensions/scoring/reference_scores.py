@@ -7,8 +7,9 @@ The reference scores are stored in the model's folder (MODEL/reference/line.parq
 registered version includes them. For a model without them, they are computed once and stored in the rnnlm home.
 """
 
+import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.measurements import Measured, ModelMeasurement
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
@@ -44,7 +46,7 @@ REFERENCE_BYTES = 100_000
 # A sufficient number of documents. Their distance by chance is at most 1.95 / sqrt(500) = 0.09, which is half the drift
 # threshold.
 ENOUGH_DOCUMENTS = 500
-VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
+VERSION_KEY, MODEL_KEY, DIGEST_KEY = b"rnnlm reference", b"rnnlm model", b"rnnlm digest"
 
 
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
@@ -67,7 +69,7 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
     """Return the file with a model's reference scores. If the file is missing, compute them.
 
-    Raise DatasetError if they must be computed but the model's dataset is missing.
+    Raise DatasetError or CorpusError if they must be computed but the model's dataset or text is missing or damaged.
     """
     model = find_model(home, reference)
     stored = model.folder / FOLDER / f"{unit}.parquet"
@@ -89,14 +91,28 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """Return True if the file contains scores of this model that the current version of the code computed."""
+    """Return True if the file contains undamaged scores of this model that the current version of the code computed.
+
+    Files of rnnlm 0.3 contain no digest of their rows. The marker of a registered version contains one of the file.
+    """
     if not path.is_file():
         return False
     try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException):
+        metadata = pq.read_metadata(path).metadata or {}
+        if metadata.get(VERSION_KEY) != REFERENCE_VERSION or metadata.get(MODEL_KEY) != model.digest.encode():
+            return False
+        return metadata.get(DIGEST_KEY) in (None, rows_digest([pq.read_table(path)]))
+    except (OSError, ValueError, pa.ArrowException):
         return False
-    return metadata.get(VERSION_KEY) == REFERENCE_VERSION and metadata.get(MODEL_KEY) == model.digest.encode()
+
+
+def rows_digest(tables: Iterable[pa.Table]) -> bytes:
+    """Return the sha256 of the rows of all tables, however they are divided among the tables."""
+    digest = hashlib.sha256()
+    for table in tables:
+        for row in table.to_pylist():
+            digest.update(repr(row).encode())
+    return digest.hexdigest().encode()
 
 
 def write_reference(
@@ -114,8 +130,14 @@ def write_reference(
     found = (InputDocument(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
     with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for shard in in_shards(found, config):
-            writer.write_table(score(shard, known_nll).replace_schema_metadata(schema.metadata))
+
+        def written() -> Iterator[pa.Table]:
+            for shard in in_shards(found, config):
+                table = score(shard, known_nll).replace_schema_metadata(schema.metadata)
+                writer.write_table(table)
+                yield table
+
+        writer.add_key_value_metadata({DIGEST_KEY: rows_digest(written())})
 
 
 def validation_texts(
@@ -123,20 +145,18 @@ def validation_texts(
 ) -> tuple[Iterator[str], int]:
     """Return an iterator over lines with text or whole documents, and n if only every n-th of them is used.
 
-    If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply.
+    If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply. The iterator raises
+    CorpusError if the text is missing or has changed.
     """
     corpus = inside(home.corpora, model.origin.corpus_digest[:16])
     with connect(dataset) as connection:
         rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
-    count = sum(row[3] for row in rows) if unit == "line" else len(rows)
-    every = 1 if known and count <= REFERENCE_DOCUMENTS else sampled_every(count, sum(row[2] for row in rows))
-    found = (read_bytes(corpus / file, offset, size) for file, offset, size, _ in rows)
-    texts = (
-        text
-        for data in found
-        for text in (data.decode("utf-8").split("\n") if unit == "line" else [data.decode("utf-8")])
-        if text.strip()
-    )
+    count = sum(row[-1] for row in rows) if unit == "line" else len(rows)
+    documents = [HoldoutDocument(*row[:-1]) for row in rows]
+    byte_count = sum(document.byte_count for document in documents)
+    every = 1 if known and count <= REFERENCE_DOCUMENTS else sampled_every(count, byte_count)
+    found = (read_text(corpus, document) for document in documents)
+    texts = (text for whole in found for text in (whole.split("\n") if unit == "line" else [whole]) if text.strip())
     return itertools.islice(texts, 0, None, every), every
 
 
@@ -144,18 +164,6 @@ def sampled_every(count: int, byte_count: int) -> int:
     """Return n if every n-th of `count` documents is sampled for the reference. If n is 1, all documents are used."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
-
-
-def read_bytes(path: Path, offset: int, size: int) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(offset)
-            return stream.read(size)
-    except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot read the validation text to compare scores with ({error.strerror});\n"
-            "run rnnlm prepare with that corpus again"
-        ) from error
 
 
 def references_of_run(

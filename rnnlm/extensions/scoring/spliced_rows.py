@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -150,3 +150,22 @@ def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
             schema = schema.set(place, field)
         schema = schema if places else schema.append(field)
     return schema
+
+
+def rows_where(table: pa.Table, chosen: pa.Array) -> pa.Table:
+    """Return the chosen rows of a table. Arrow cannot filter views of strings, so they are filtered as strings."""
+    plain = pa.schema([field.with_type(without_views(field.type)) for field in table.schema], table.schema.metadata)
+    return table.cast(plain).filter(chosen).cast(table.schema)
+
+
+def without_views(kind: Any) -> Any:
+    """Return the Arrow type with strings and bytes in place of views of them, inside structs and lists, too."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(without_views(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(without_views(kind.value_type)))
+    return kind

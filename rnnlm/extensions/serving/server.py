@@ -14,6 +14,7 @@ from rnnlm.extensions.serving.app import build_app
 from rnnlm.extensions.serving.model_loader import resolve_reference
 from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
+from rnnlm.runtime.accept_errors import shorten_accept_errors
 from rnnlm.storage.home import Home
 
 
@@ -23,6 +24,7 @@ def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce:
     announce(address, model) is called as soon as the service listens. Raise ConfigError if the address is in use, and
     ModelError or TrackingError if the model cannot be loaded.
     """
+    shorten_accept_errors()
     service = Service(resolve_reference(home, wanted), config)
     with bound_socket(config) as listener, signals_ignored():
         host = f"[{config.host}]" if ":" in config.host else config.host

@@ -81,7 +81,7 @@ def surprise_of_run(
         write_json(partial / "surprise.json", {"key": key, "tables": tables.model_dump()})
 
     stored = read_json(folder / "surprise.json")
-    stale = stored is not None and stored["key"] != key
+    stale = isinstance(stored, dict) and stored.get("key") != key
     skipped = write_once(home, folder, build, force=force or stale)
     return Surprise(
         run_id=run.run_id,

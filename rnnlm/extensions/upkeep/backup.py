@@ -55,7 +55,7 @@ def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupR
     `own_prefect` is the address of the rnnlm home's own Prefect server, whose database is part of the backup. Raise
     HomeError if the folder is inside the home, or if the home has lost its registry.
     """
-    start = time.time()
+    start = time.perf_counter()
     folder = expanded(folder).resolve()
     check_source(home, folder)
     made = datetime.now(UTC)
@@ -86,7 +86,7 @@ def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupR
         versions=manifest.versions,
         damaged=manifest.damaged,
         not_covered=not_covered(home, own_prefect),
-        seconds=time.time() - start,
+        seconds=time.perf_counter() - start,
     )
 
 

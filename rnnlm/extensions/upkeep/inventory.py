@@ -106,8 +106,8 @@ def needs_of_run(path: Path) -> Iterator[Key]:
     started = run.started
     if dataset := started.get("dataset_id"):
         yield ("dataset", dataset)
-    if "started_from" in started and not run.finished:
-        yield ("start", started["started_from"]["model_sha256"][:16])
+    if (digest := (started.get("started_from") or {}).get("model_sha256")) and not run.finished:
+        yield ("start", digest[:16])
     if mlflow_run := run.tracking.get("mlflow_run_id"):
         yield ("mlflow-run", mlflow_run)
 

@@ -58,10 +58,10 @@ def prune_home(
     `in_use_since` is the start time of the oldest running flow run of this rnnlm home, or None if no flow run is
     running.
     """
-    start = time.time()
+    start = time.perf_counter()
     with home.lock(UPKEEP_LOCK):
         inventory = take_inventory(home)
-        plan = plan_retention(inventory, config, now or start, in_use_since)
+        plan = plan_retention(inventory, config, time.time() if now is None else now, in_use_since)
         removed = list(plan.removed) if config.dry_run else remove_planned(home, inventory, plan, config)
     names = {item.key for item in removed}
     versions = {name: why for (kind, name), why in plan.kept.items() if kind == "version"}
@@ -72,7 +72,7 @@ def prune_home(
         removed=tuple(removed),
         kept=versions,
         database_bytes=databases,
-        seconds=time.time() - start,
+        seconds=time.perf_counter() - start,
     )
 
 

@@ -47,7 +47,9 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
     manifest = read_manifest(archive)
     check_manifest(manifest, archive, archive.stat().st_size)
     identity = {"backup": digest_of(manifest.model_dump(mode="json"))}
-    check_home(home, identity)
+    is_resumed = check_home(home, identity)
+    if not is_resumed:
+        check_room(nearest_folder(home.root), manifest)
     check_databases(archive, manifest, nearest_folder(home.root))
     home.make(home.root)
     restored: list[BackedUpFile] = []
@@ -129,10 +131,30 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
             writer.write(piece)
 
 
-def check_home(home: Home, identity: dict[str, str]) -> None:
-    """Raise HomeError if the rnnlm home is not empty, unless it has an unfinished restore of the same backup."""
+def check_room(place: Path, manifest: Manifest) -> None:
+    """Raise HomeError if the disk of the folder `place` has too little space for the backup, or for too few files.
+
+    Otherwise an archive with very many files would fill a disk before the restore ends.
+    """
+    disk, wanted_bytes = os.statvfs(place), sum(file.bytes for file in manifest.files.values())
+    wanted_files = len(manifest.files) + len({name.rpartition("/")[0] for name in manifest.files})
+    free_bytes, free_files = disk.f_bavail * disk.f_frsize, disk.f_favail
+    # Some file systems have no fixed number of files, and say 0.
+    if wanted_bytes > free_bytes or (disk.f_files and wanted_files > free_files):
+        raise HomeError(
+            f"{place}: this backup needs {wanted_bytes:,} bytes and {wanted_files:,} files; no space is left for it\n"
+            f"on this disk ({free_bytes:,} bytes, {free_files:,} files). Nothing was written.\n"
+            "Free some space, or set RNNLM_HOME to a folder on another disk."
+        )
+
+
+def check_home(home: Home, identity: dict[str, str]) -> bool:
+    """Return True if the rnnlm home has an unfinished restore of the same backup.
+
+    Otherwise raise HomeError if it is not empty.
+    """
     if read_json(home.root / RESTORING) == identity:
-        return
+        return True
     places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)
     taken = [name for name in places if occupied(home.root / name)]
     if taken or (home.root / RESTORING).exists():
@@ -140,6 +162,7 @@ def check_home(home: Home, identity: dict[str, str]) -> None:
             f"{home.root}: is not empty ({', '.join(taken) or 'an unfinished restore of another backup'}).\n"
             "Set RNNLM_HOME to a new folder and run rnnlm restore again; nothing was changed."
         )
+    return False
 
 
 def occupied(path: Path) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -21,6 +22,7 @@ from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.run_locks import find_dead_runs, lock_file, unlocked_name
 from flows.service.supervisor import WHAT_HAPPENED
+from rnnlm.runtime import recent_times
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
@@ -145,8 +147,9 @@ def unfinished_tasks(client: SyncPrefectClient, of: list[FlowRun]) -> list[str]:
     return [task.name for task in found if task.state is None or not task.state.is_final()]
 
 
+@pytest.mark.parametrize("clock", ["right", "put back"])
 def test_what_a_worker_took_and_never_started_is_crashed(
-    home: Home, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+    home: Home, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch, clock: str
 ) -> None:
     from prefect import flow
     from prefect.client.schemas.actions import WorkPoolCreate
@@ -157,12 +160,17 @@ def test_what_a_worker_took_and_never_started_is_crashed(
     )
     taken = client.create_flow_run_from_deployment(deployment, state=Pending())
     assert settle_dead_runs(home) == 0  # The run is not changed, because the worker may still start its process.
-    monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
+    if clock == "right":
+        monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
+    else:  # The worker took the run while the clock was ahead.
+        right = time.time() - 400 * 86_400
+        monkeypatch.setattr(recent_times, "time", SimpleNamespace(time=lambda: right))
     assert settle_dead_runs(home) == 1
     state = client.read_flow_run(taken.id).state
     assert state is not None
     assert state.is_crashed()
     assert state.timestamp <= datetime.now(UTC)
+    assert settle_dead_runs(home) == 0
 
 
 def test_a_run_of_another_server_is_kept(home: Home, client: SyncPrefectClient) -> None:

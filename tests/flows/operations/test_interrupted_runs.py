@@ -3,8 +3,10 @@
 After that, its state says that it was given up.
 """
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +14,7 @@ import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
 from flows.operations.flow_start import fail_with_unknown_parameters
@@ -68,6 +70,15 @@ def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkp
     return run
 
 
+def move_start(run: FlowRun, by: timedelta) -> None:
+    """Change when the run has started in the server's database. The server itself takes the time from its clock."""
+    database = PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2]
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        moved = f"{datetime.now(UTC) + by:%Y-%m-%d %H:%M:%S.%f}"
+        changed = connection.execute("update flow_run set start_time = ? where id = ?", (moved, str(run.id)))
+        assert changed.rowcount == 1
+
+
 def test_runs_that_make_progress_are_started_again_however_often(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
@@ -97,6 +108,25 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
+
+
+def test_a_night_with_a_wrong_clock_does_not_hide_later_runs(
+    client: SyncPrefectClient, deployment: UUID, home: Home
+) -> None:
+    first = newest(client, deployment)
+    states: list[State[None]] = [Running(), Completed()]
+    for state in states:
+        client.set_flow_run_state(first.id, state, force=True)
+    move_start(first, timedelta(days=400))
+    client.create_flow_run_from_deployment(deployment)
+    interrupt(client, deployment, home, checkpoint=False)
+    assert resumed_runs(client, deployment, home) == 1
+
+
+def test_a_clock_put_back_during_runs_does_not_give_up(client: SyncPrefectClient, deployment: UUID, home: Home) -> None:
+    for _ in range(ATTEMPTS + 2):
+        move_start(interrupt(client, deployment, home, checkpoint=False), timedelta(seconds=30))
+        assert resumed_runs(client, deployment, home) == 1
 
 
 def test_a_run_that_was_killed_before_it_began_is_started_again(

@@ -103,6 +103,16 @@ def test_refresh_limits_how_often_the_server_is_asked(server: FaultyServer, home
         CorpusConfig(refresh="sometimes")
 
 
+@pytest.mark.parametrize("refresh", ["always", "12h", "30d"])
+def test_the_server_is_asked_again_after_a_clock_was_ahead(server: FaultyServer, home: Home, refresh: str) -> None:
+    first = obtain(home, server.url, refresh=refresh)
+    age(home, days=-4_000)
+    server.body, server.etag = TEXT + b"a new line .\n", '"two"'
+    assert obtain(home, server.url, refresh=refresh).digest != first.digest
+    assert obtain(home, server.url, refresh="12h").skipped
+    assert len(server.asked) == 2
+
+
 def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
     server: FaultyServer, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

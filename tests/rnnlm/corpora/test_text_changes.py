@@ -1,6 +1,7 @@
 """The files, bytes and lines that are new in a text since the last nightly run are found, for every kind of source."""
 
 import gzip
+import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -125,3 +126,16 @@ def test_new_lines_are_those_that_the_old_text_has_less_often(old: list[bytes], 
         patch.setattr(module, "COMPARED_BYTES", 4)
         count, _ = new_lines(*(memoryview(b"".join(line + b"\n" for line in some)) for some in (old, new)))
     assert count == sum(max(0, new.count(line) - old.count(line)) for line in set(new))
+
+
+def test_a_clock_that_was_ahead_does_not_change_the_text_before(home: Home, tmp_path: Path) -> None:
+    text = tmp_path / "t.txt"
+    for number, lines in enumerate(("one\n", "one\ntwo\n", "one\ntwo\nthree\n")):
+        text.write_text(lines)
+        corpus = obtain_corpus(home, CorpusConfig(source=str(text)))
+        if number == 0:  # The first night's clock was ahead by years.
+            (note,) = home.notes.iterdir()
+            note.write_text(json.dumps(json.loads(note.read_text()) | {"obtained": "2099-01-01T00:00:00+00:00"}))
+    found = text_changes(corpus)
+    assert found is not None
+    assert found.bytes_before == len("one\ntwo\n")

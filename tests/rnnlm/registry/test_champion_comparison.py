@@ -13,7 +13,8 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
 from rnnlm.models.model_factory import build_model
-from rnnlm.registry import bundle, promotion
+from rnnlm.registry import promotion
+from rnnlm.registry.bundle import EVIDENCE
 from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.night_events import registration_events
@@ -33,7 +34,7 @@ CYRILLIC = str.maketrans("abcdefghilnorstwyxk", "абцдефгхилнорст�
 
 
 def evidence_folder(home: Home, version: int, name: str = NAME) -> Path:
-    return bundle.evidence_folder(model_folder(home, f"models:/{name}/{version}"))
+    return model_folder(home, f"models:/{name}/{version}").parents[1] / EVIDENCE
 
 
 @pytest.mark.long

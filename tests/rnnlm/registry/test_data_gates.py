@@ -200,7 +200,7 @@ def test_a_champion_without_character_frequencies_is_not_compared(registered: Re
     dataset = other_text(registered, {"train": "the dog sees the cat .\n" * 200})
     found = result_of(check_gates(registered.home, registered.config, dataset), "drift")
     assert (found.outcome, found.share) == ("not measured", None)
-    assert "registered without" in found.text
+    assert "no undamaged character frequencies" in found.text
 
 
 def test_the_former_setting_of_the_largest_leak_still_stops(

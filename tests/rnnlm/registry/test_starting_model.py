@@ -58,6 +58,24 @@ def take_over(warm: Registrar, name: str = TOY) -> RegisteredVersion:
     return registered
 
 
+@pytest.mark.long
+def test_a_start_does_not_depend_on_the_working_folder(
+    warm: Registrar, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(toy_folder.parent)
+    warm.config = changed(warm.config, {"corpus.source": toy_folder.name})
+    there = chosen(warm)
+    here = tmp_path / "here" / toy_folder.name
+    here.mkdir(parents=True)
+    (here / "train.txt").write_text("quite another text\n" * 99, encoding="utf-8")
+    monkeypatch.chdir(here.parent)
+    assert chosen(warm) == there
+    assert chosen(warm, force=True) == there
+    monkeypatch.chdir("/")  # No text has this path here.
+    assert chosen(warm, force=True) == there
+    assert there is not None
+
+
 def test_the_champion_is_found_and_copied_with_what_it_has_seen(
     warm: Registrar, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from rnnlm.runtime.login_first import BoundedBody, LoginFirst
+from rnnlm.runtime.login_first import BoundedBody, LoginFirst, only
 
 LOGIN = "rnnlm:secret"
 KNOWN = {"authorization": f"Basic {base64.b64encode(LOGIN.encode()).decode()}"}
@@ -40,7 +40,7 @@ def ask(method: str, headers: dict[str, str], parts: list[bytes], path: str = "/
 
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path}
     scope["headers"] = [(name.encode(), text.encode("latin-1")) for name, text in headers.items()]
-    app = LoginFirst(BoundedBody(echo, 10, 5.0, streamed=("/files/",)), LOGIN)
+    app = LoginFirst(BoundedBody(echo, 10, 5.0, streamed=("/files/",)), only(LOGIN))
     asyncio.run(app(scope, receive, send))
     return sent[0]["status"], sent[1]["body"], read
 

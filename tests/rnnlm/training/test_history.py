@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.training.history import History, Measurement, read_measurements
+from rnnlm.training.history import History, Measurement, read_measurements, read_series
 
 
 def steps(path: Path) -> list[int]:
@@ -67,8 +67,38 @@ def test_a_line_lost_to_a_full_disk_is_written_later(tmp_path: Path, caplog: pyt
 
 def test_reading_continues_at_a_byte_offset(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    path.write_bytes(b'{"step": 1}\n{"step": 2}\nno json\n{"step": 3}\n')
+    path.write_bytes(
+        b"".join(b'{"step": %d, "metrics": {}}\n' % step for step in (1, 2)) + b'no json\n{"step": 3, "metrics": {}}\n'
+    )
     ends = [end for _, end in read_measurements(path)]
     assert [line["step"] for line, _ in read_measurements(path, ends[0])] == [2, 3]
     assert list(read_measurements(path, ends[-1])) == []
     assert list(read_measurements(tmp_path / "missing")) == []
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"\xff\xfe\n",
+        b"{}\n",
+        b"[1]\n",
+        b"null\n",
+        b'{"step": 2, "metrics": 3}\n',
+        b'{"stdp": 2, "metrics": {"train_loss_nats": 1.0}}\n',
+        b'{"step": "2", "metrics": {"train_loss_nats": 1.0}}\n',
+        b'{"step": 2, "metribs": {"train_loss_nats": 1.0}}\n',
+        b'{"step": 2, "metrics": {"train_loss_nats": "1.0"}}\n',
+        b'{"step": 2, "attempt": [], "metrics": {}}\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_a_damaged_line_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bytes) -> None:
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        for step in (1, 2):
+            history.write(Measurement(step, {"train_loss_nats": 1.0}))
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + damaged + second)
+    assert [measured["step"] for measured, _ in read_measurements(path)] == [1, 2]
+    assert "it is damaged" in caplog.text
+    assert read_series(path, "train_loss_nats")[1] == [1.0, 1.0]

@@ -20,6 +20,7 @@ from rnnlm.models import devices
 from rnnlm.models.model_factory import load_model
 from rnnlm.pipeline import run_pipeline
 from rnnlm.registry.model_lookup import corpus_settings, model_folder
+from rnnlm.registry.registry_version import read_version
 from rnnlm.registry.version_tags import source_facts
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.home import Home
@@ -95,6 +96,8 @@ def test_a_relative_source_is_stored_as_the_text_that_was_read(
     with reaching_mlflow(tracked_home) as client:
         assert record.run.mlflow_run_id is not None
         stored["MLflow"] = client.get_run(record.run.mlflow_run_id).data.params["corpus.source"]
+        settings = json.loads(read_version(client, "rnnlm-relative", 1).facts["configuration"])
+        stored["the version's tag"] = settings["corpus"]["source"]
     assert stored == dict.fromkeys(stored, str(toy_folder.resolve()))
     again = PipelineConfig.model_validate(json.loads((record.run.folder / "config.json").read_text()))
     assert obtain_corpus(tracked_home, again.corpus).digest == record.corpus.digest

@@ -66,6 +66,32 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.long
+def test_members_are_mixed_on_their_dataset_in_any_working_folder(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The path of the training text may be relative in runs of older versions, and name another text here."""
+    members, dataset = members_of(home, toy_config, toy_dataset, toy_run)
+    run = make_ensemble(home, members, dataset)
+    for member in members:
+        path = member.run.folder / "config.json"
+        write_json(path, read_json(path) | {"corpus": {"source": "texts"}})
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.txt").write_text("quite another text\n" * 99, encoding="utf-8")
+    shutil.rmtree(run.folder)
+    for folder in (tmp_path, Path("/")):
+        monkeypatch.chdir(folder)
+        found = find_members(home, [member.run.model_folder for member in members])
+        again = make_ensemble(home, *found)
+        assert (again.run_id, again.members) == (run.run_id, run.members)
+        shutil.rmtree(again.folder)
+
+
 def test_an_ensemble_is_fetched_from_the_storage(
     home: Home,
     toy_config: PipelineConfig,

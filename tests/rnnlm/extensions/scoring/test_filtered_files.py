@@ -1,10 +1,14 @@
 """A filter that keeps every document leaves each file unchanged, and dropped documents are written too."""
 
+import io
 import json
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -105,3 +109,64 @@ def test_150_odd_files_come_out_as_they_went_in(data: bytes, name: str, document
 @ANY_FILE
 def test_3000_odd_files_come_out_as_they_went_in(data: bytes, name: str, document: str) -> None:
     check_filter_of(data, name, document)
+
+
+TEXTS_OF_ROWS = ["a first row", None, "a third row", "a fourth row"]
+STRINGS: Any = pa.array(TEXTS_OF_ROWS, pa.string())
+VIEWS = STRINGS.cast(pa.string_view())
+COLUMNS = {
+    "strings": STRINGS,
+    "large strings": STRINGS.cast(pa.large_string()),
+    "views": VIEWS,
+    "views of bytes": STRINGS.cast(pa.binary()).cast(pa.binary_view()),
+    "dictionary": STRINGS.dictionary_encode(),
+    "views in structs": pa.StructArray.from_arrays([VIEWS, pa.array(range(4))], ["a", "b"]),
+    "views in lists": pa.array([[text] for text in TEXTS_OF_ROWS]).cast(pa.list_(pa.string_view())),
+    "map": pa.array([[("a", text)] for text in TEXTS_OF_ROWS], pa.map_(pa.string(), pa.string())),
+    "nothing": pa.nulls(4),
+}
+
+
+def filter_rows(folder: Path, data: bytes) -> tuple[Any, Any]:
+    """Keep the first and the last of four rows, and return the kept and the dropped ones without the added columns."""
+    (folder / "a.parquet").write_bytes(data)
+    config = ScoringConfig.model_validate({"input": str(folder / "a.parquet"), "output": "x.parquet"})
+    (file,) = find_inputs(config).files
+    verdicts = iter([Verdict(file.label, 1.5, reason) for reason in (None, "long", "long", None)])
+    filter_file(file, config, verdicts, *(OutputFolder(folder / name, folder) for name in ("kept", "dropped")))
+    kept, dropped = (pq.read_table(folder / name / "a.parquet") for name in ("kept", "dropped"))
+    assert (kept["bits_per_byte"].to_pylist(), dropped["reason"].to_pylist()) == ([1.5] * 2, ["long"] * 2)
+    return kept.drop_columns(["bits_per_byte"]), dropped.drop_columns(["bits_per_byte", "reason"])
+
+
+def parquet_file(table: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, **options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_rows_of_parquet_keep_the_types_of_all_columns(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"text": STRINGS, "other": COLUMNS[kind]})
+    kept, dropped = filter_rows(tmp_path, parquet_file(table))
+    assert kept.schema.equals(table.schema)
+    assert kept.to_pylist() == [table.to_pylist()[row] for row in (0, 3)]
+    assert dropped.to_pylist() == [table.to_pylist()[row] for row in (1, 2)]
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
+def test_rows_of_parquet_are_written_with_its_compression(tmp_path: Path, compression: str) -> None:
+    filter_rows(tmp_path, parquet_file(pa.table({"text": STRINGS}), compression=compression))
+    found = {
+        pq.read_metadata(tmp_path / name).row_group(0).column(0).compression
+        for name in ("a.parquet", "kept/a.parquet", "dropped/a.parquet")
+    }
+    assert len(found) == 1
+
+
+def test_damage_in_a_column_that_was_not_scored_is_told(tmp_path: Path) -> None:
+    table = pa.table({"text": STRINGS, "other": pa.array([f"value {row}" for row in range(4)])})
+    data = parquet_file(table, use_dictionary=False, compression="none", write_page_checksum=True)
+    with pytest.raises(CorpusError, match="damaged or truncated Parquet data"):
+        filter_rows(tmp_path, data.replace(b"value 2", b"value 3", 1))
+    assert not (tmp_path / "kept" / "a.parquet").exists()

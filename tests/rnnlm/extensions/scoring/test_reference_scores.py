@@ -6,13 +6,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import DatasetError
+from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.measurements import Measured
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.scoring import reference_scores
 from rnnlm.extensions.scoring.reference_scores import (
+    DIGEST_KEY,
     REFERENCE_SCORES,
     find_reference,
+    is_reference,
     keep_references,
     sampled_every,
     validation_texts,
@@ -73,7 +75,7 @@ def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: Pi
 
 def test_without_its_text_the_error_says_what_to_do(home: Home, toy_run: RunRecord) -> None:
     shutil.rmtree(home.corpora)
-    with pytest.raises(DatasetError, match="rnnlm prepare"):
+    with pytest.raises(CorpusError, match="--force corpus"):
         find_reference(home, toy_run.run_id, "line")
     shutil.rmtree(home.datasets)
     with pytest.raises(DatasetError, match="its dataset"):
@@ -91,6 +93,41 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
     keep_references(home, toy_dataset, toy_run)
     assert line.read_bytes() == whole
     assert pq.read_table(paragraph) == other
+
+
+@pytest.mark.long
+def test_a_flipped_bit_is_never_taken_for_a_score(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    line, _ = keep_references(home, toy_dataset, toy_run)
+    whole, scores = line.read_bytes(), pq.read_table(line)
+    model = model_in(toy_run.model_folder, "toy")
+    taken = 0
+    for place in range(0, len(whole), 23):
+        line.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        if is_reference(line, model):
+            taken += 1
+            assert pq.read_table(line).equals(scores)
+    assert taken < len(whole) / 23  # Only flips in parts that no value depends on, such as statistics.
+    line.write_bytes(whole[:1_000] + bytes([whole[1_000] ^ 4]) + whole[1_001:])
+    keep_references(home, toy_dataset, toy_run)
+    assert line.read_bytes() == whole
+
+
+def test_a_reference_of_an_older_version_has_no_digest(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    line, _ = keep_references(home, toy_dataset, toy_run)
+    scores = pq.read_table(line)
+    metadata = {name: text for name, text in scores.schema.metadata.items() if name != DIGEST_KEY}
+    pq.write_table(scores.replace_schema_metadata(metadata), line)
+    assert is_reference(line, model_in(toy_run.model_folder, "toy"))
+
+
+def test_a_flipped_bit_of_the_validation_text_is_not_scored(home: Home, toy_run: RunRecord) -> None:
+    (text,) = home.corpora.glob("*/valid.txt")
+    data = text.read_bytes()
+    text.write_bytes(data[:700] + bytes([data[700] ^ 1]) + data[701:])
+    with pytest.raises(CorpusError, match="have changed since the dataset was made"):
+        find_reference(home, toy_run.run_id, "line")
 
 
 @pytest.mark.parametrize(

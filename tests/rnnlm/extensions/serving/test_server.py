@@ -53,6 +53,34 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
 
 
 @pytest.mark.long
+def test_more_connections_than_open_files_do_not_fill_the_log(toy_model: Path, home: Home, tmp_path: Path) -> None:
+    environment = os.environ | {"RNNLM_HOME": str(home.root), "OMP_NUM_THREADS": "1"}
+    serve = [sys.executable, "-m", "flows.command_line", "serve", str(toy_model), "--port", "0", "--json"]
+    limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *serve]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            limited, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        waiting = [socket.create_connection(place) for _ in range(100)]
+        time.sleep(3)
+        for connection in waiting:
+            connection.close()
+        assert httpx.get(f"{address}/health", timeout=60, trust_env=False).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    told = (tmp_path / "log").read_text(encoding="utf-8")
+    assert told.count("too many open files: new connections wait (ulimit -n)") == 1
+    assert len(told.splitlines()) < 20
+
+
+@pytest.mark.long
 def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
     with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
         idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]

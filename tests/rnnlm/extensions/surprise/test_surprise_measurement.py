@@ -117,6 +117,25 @@ def test_a_runs_losses_sum_to_its_score_and_are_made_once(
     assert {path.name for path in first.pictures} == {"loss_by_frequency.png", "loss_by_position.png"}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("file", "sought"),
+    [("surprise.json", b'"key"'), ("surprise.json", b'"tables"'), ("surprise.json", b"{"), (TOKENS, b"PAR1")],
+)
+def test_a_damaged_file_is_made_again(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, file: str, sought: bytes
+) -> None:
+    before = surprise_of_model(home, toy_run.model_folder)
+    path = before.folder / file
+    data = path.read_bytes()
+    place = data.index(sought) + len(sought) // 2
+    path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    again = surprise_of_model(home, toy_run.model_folder)
+    assert not again.skipped
+    assert again.tables == before.tables
+    assert path.read_bytes() == data
+
+
 def test_a_missing_run_or_dataset_is_named(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     (toy_dataset.folder / "dataset.json").unlink()
     with pytest.raises(DatasetError, match=toy_dataset.dataset_id):

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -489,3 +490,45 @@ def test_a_full_disk_leaves_earlier_backups_and_a_sentence(tracked_home: Home, s
         back_up(tracked_home, small_disk)
     assert [path.name for path in small_disk.iterdir()] == [archive.name]
     assert archive.read_bytes() == content
+
+
+@pytest.fixture
+def disk_of_100_files(tmp_path: Path) -> Iterator[Path]:
+    """Yield the folder of a file system of 1 MiB and 100 files. The test is skipped if mounting is not permitted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=1m,nr_inodes=100", "tmpfs"]
+    if not shutil.which("mount") or subprocess.run(["mount", *options, disk], capture_output=True).returncode:
+        pytest.skip("mounting is not permitted")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ({f"runs/r/{number}": b"" for number in range(150)}, "needs 0 bytes and 151 files"),
+        ({"runs/r/a": bytes(2 << 20)}, "needs 2,097,152 bytes and 2 files"),
+        ({f"runs/r/{number}": b"a" for number in range(80)}, None),
+    ],
+    ids=["files", "bytes", "fits"],
+)
+def test_what_a_disk_cannot_hold_is_refused_before_it_is_written(
+    tmp_path: Path, disk_of_100_files: Path, texts: dict[str, bytes], told: str | None
+) -> None:
+    archive = archive_of(tmp_path, texts)
+    if told is None:
+        assert restore_home(Home(disk_of_100_files / "new"), archive).files == len(texts)
+        return
+    with pytest.raises(HomeError, match=told):
+        restore_home(Home(disk_of_100_files / "new"), archive)
+    assert list(disk_of_100_files.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_100_000_empty_files_are_restored_in_seconds(tmp_path: Path) -> None:
+    many = {f"runs/{number // 1_000}/{number}": b"" for number in range(100_000)}
+    archive = archive_of(tmp_path, many)
+    start = time.monotonic()
+    assert restore_home(Home(tmp_path / "new"), archive).files == len(many)
+    assert time.monotonic() - start < 60

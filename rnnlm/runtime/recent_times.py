@@ -1,0 +1,15 @@
+"""Whether a stored time is recent, on a machine whose clock may have been wrong for a while."""
+
+import time
+
+# How far the clock of another machine or of a file server may be ahead of this one.
+AHEAD_SECONDS = 60.0
+
+
+def is_recent(then: float, seconds: float) -> bool:
+    """Return True if `then`, in seconds since 1970, is less than `seconds` ago.
+
+    A time in the future is not recent. It was stored while the clock was ahead, and would otherwise count as recent
+    until the clock has reached it, which may take years.
+    """
+    return -AHEAD_SECONDS <= time.time() - then < seconds

@@ -183,7 +183,7 @@ class ConcatenatedStreams:
             if not self.data and self.decompressor.needs_input:
                 self.data = self.stream.read(READ_AT_ONCE)
                 if not self.data:
-                    raise EOFError("the last stream is cut off")
+                    raise EOFError("its last compressed stream is incomplete")
             data, self.data = self.data, b""
             if found := self.decompressor.decompress(data, size):
                 return bytes(found)

@@ -58,7 +58,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
-        logger.info("corpus: splits that are not given are carved from %s by digest: %s", role, shares)
+        logger.info("corpus: a digest of each document divides %s into splits: %s", role, shares)
     if corpus.document_lines:
         logger.info("corpus: a small text: it is cut by line, so that no split is empty")
     if corpus.sample:

@@ -57,7 +57,9 @@ class Opener:
                 self.unpacked_bytes += opened.meter.unpacked_bytes if wanted else 0
                 return
             if kind == "zip" and not opened.seekable():
-                raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
+                raise CorpusError(
+                    f"{file.label}: a zip inside a compressed file is not read; decompress the file and give the zip"
+                )
             meter = Meter(opened.meter.packed_bytes, self.config, self.unpacked_bytes)
             for name, content in archive_members(opened, kind, file.label, meter, self.config, wanted):
                 label = f"{file.label}: {printable(name)}"

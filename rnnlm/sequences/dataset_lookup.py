@@ -12,7 +12,9 @@ def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
     """Return the dataset on which a run was trained. Raise DatasetError if it no longer exists."""
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
-        raise DatasetError(f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; run again")
+        raise DatasetError(
+            f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; `rnnlm run` with the run's settings makes it again"
+        )
     return dataset
 
 

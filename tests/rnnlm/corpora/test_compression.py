@@ -224,7 +224,7 @@ def test_archives_inside_archives_are_not_opened(home: Home, tmp_path: Path) -> 
 
 def test_a_file_that_is_compressed_twice_is_refused(home: Home, tmp_path: Path) -> None:
     refused(home, tmp_path / "a.txt.gz", gzip(gzip(TEXT)), "compressed twice")
-    refused(home, tmp_path / "a.txt.gz", gzip(zip_of({"a.txt": TEXT})), "compressed zip")
+    refused(home, tmp_path / "a.txt.gz", gzip(zip_of({"a.txt": TEXT})), "a zip inside a compressed file")
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Whether a stored time is recent, on a machine whose clock may have been wrong for a while."""
+"""The question whether a stored time is recent, on a machine whose clock may have been wrong for a while."""
 
 import time
 

@@ -13,7 +13,8 @@ def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
         raise DatasetError(
-            f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; `rnnlm run` with the run's settings makes it again"
+            f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing;\n"
+            "`rnnlm run` with the run's settings makes it again"
         )
     return dataset
 

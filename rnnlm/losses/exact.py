@@ -74,5 +74,6 @@ class SummedCrossEntropy(GradientInForward):
             # The gradient with respect to the logits is the probabilities minus the weights of the targets.
             add_to_classes(probabilities, target, -shares.to(precision))
             projection.accumulate(chunk, probabilities)
+            del logits, probabilities  # The next chunk uses their memory again.
         ctx.save_for_backward(*projection.gradients())
         return total

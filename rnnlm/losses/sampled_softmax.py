@@ -142,6 +142,7 @@ class SummedLogZ(GradientInForward):
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             probabilities[:, size:] = 0.0  # The gradients of these columns belong to target_logits.
             projection.accumulate(chunk, probabilities)
+            del logits, probabilities  # The next chunk uses their memory again.
         rows_grad, weight_grad, bias_grad = projection.gradients()
         target_grad.masked_fill_(~predicted[:, None], 0.0)
         ctx.save_for_backward(rows_grad, weight_grad[:size], bias_grad[:size], target_grad)

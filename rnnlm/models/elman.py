@@ -3,6 +3,7 @@
 Shapes: batch b, time t, hidden size H.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -137,9 +138,10 @@ class BackpropagationThroughTime(torch.autograd.Function):
             compute_states(projected, U, states, nonlinearity)
         else:
             activate = getattr(Tensor, f"{nonlinearity}_")
-            add_product = torch.addmm if U.ndim == 2 else torch.addcmul
-            for t in range(steps):
-                activate(add_product(projected[t], states[t], U, out=states[t + 1]))
+            add_product = Tensor.addmm_ if U.ndim == 2 else Tensor.addcmul_
+            states[1:] = projected  # Copying all steps at once is faster than one by one.
+            for before, after in itertools.pairwise(states):
+                activate(add_product(after, before, U))
         ctx.save_for_backward(inputs, states, W, U)
         ctx.nonlinearity = nonlinearity
         return states[1:].transpose(0, 1), states[-1].clone()
@@ -155,10 +157,11 @@ class BackpropagationThroughTime(torch.autograd.Function):
             compute_deltas(states_grad, U, states, deltas, ctx.nonlinearity)
         else:
             slopes = SLOPES[ctx.nonlinearity](states[1:])  # ∂h'/∂a as a function of h'
-            add_product = torch.addmm if U.ndim == 2 else torch.addcmul
-            torch.add(states_grad[-1], last_grad, out=deltas[-1]).mul_(slopes[-1])
-            for t in reversed(range(len(deltas) - 1)):
-                add_product(states_grad[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
+            add_product = Tensor.addmm_ if U.ndim == 2 else Tensor.addcmul_
+            deltas.copy_(states_grad)
+            after = deltas[-1].add_(last_grad).mul_(slopes[-1])
+            for before, slope in reversed([*zip(deltas[:-1], slopes[:-1], strict=True)]):
+                after = add_product(before, after, U.t()).mul_(slope)
         flat_deltas = deltas.flatten(0, 1).to(inputs.dtype)  # (t·b, H)
         if U.ndim == 2:
             state_grad = deltas[0] @ U.t()

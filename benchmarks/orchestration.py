@@ -82,7 +82,7 @@ def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, da
 
 
 def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
-    """Return the seconds and predicted tokens of a bare training loop, which only reads batches and updates the model."""
+    """Return the seconds and predicted tokens of a bare training loop, which only reads batches and updates weights."""
     import torch
 
     from rnnlm.models.model_factory import build_model

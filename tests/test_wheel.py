@@ -109,7 +109,7 @@ def test_a_wheel_trains_and_serves_without_the_checkout(commands: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, tmp_path: Path) -> None:
-    """The new version reads the models of release 0.3.0, and trains the next model. No file is a pickle."""
+    """The new version reads the models of release 0.3.0 and trains the next model. No file is a pickle."""
     text, home = tmp_path / "text.txt", tmp_path / "home"
 
     def rnnlm(scripts: Path, *arguments: str) -> Any:

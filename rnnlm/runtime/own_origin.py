@@ -25,7 +25,7 @@ class OwnOrigin:
         if origin is None or same_site(origin, headers.get("host", "")):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
-            # If a connection is closed before it is accepted, the client gets the status 403.
+            # The client gets the status 403 if its WebSocket is closed before it is accepted.
             await send({"type": "websocket.close", "code": 1008})
         else:
             refused = problem(403, f"this service answers its own pages, not those of {origin}")

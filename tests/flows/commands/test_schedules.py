@@ -1,4 +1,4 @@
-"""Schedule, trigger and status print one line each if no server responds. They import nothing slow before."""
+"""The commands schedule, trigger and status print one line each if no server responds, and import no slow libraries."""
 
 import asyncio
 import itertools
@@ -198,7 +198,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
 @pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """A time that a clock change skips is planned once for that day, whenever Prefect plans it."""
+    """If a clock change skips the time of a schedule, one run is planned for that day, whenever Prefect plans it."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))

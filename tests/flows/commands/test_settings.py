@@ -1,4 +1,4 @@
-"""`rnnlm settings`, `--config`, and the options that stand for a single setting."""
+"""`rnnlm settings`, `--config`, and the options that set a single setting."""
 
 import json
 from pathlib import Path

@@ -46,7 +46,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def refused(home: Home, source: object, message: str, **settings: object) -> str:
-    """Return the message of the error with which the source is refused if undecodable bytes are not allowed."""
+    """Return the message of the error for a source, with settings that do not allow undecodable bytes."""
     settings = {"undecodable": "refuse"} | settings
     with pytest.raises(CorpusError, match=message) as caught:
         obtain(home, source, **settings)
@@ -175,7 +175,7 @@ def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str)
 
 
 def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path) -> None:
-    # The combining accent is in the next chunk of the file, and so are further digits of the number 1234.
+    # The combining accent and the other digits of the number 1234 are in the next chunk of the file.
     accent = "e\n" * ((1 << 19) - 1) + "eE\u0301 12"
     digits = "\n" + "x\n" * ((1 << 19) - 1) + "34 Ⅻ\n"
     path = write(tmp_path / "a.txt", (accent + digits).encode())
@@ -291,7 +291,7 @@ def test_only_the_remains_of_killed_runs_are_removed(home: Home, tmp_path: Path)
     killed = write(home.corpora / ".incoming-killed" / "text.txt", b"half")
     running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
     for path in (running, running.parent):
-        os.utime(path, (0, 0))  # The folder is as old as that of a download that has waited for its server for days.
+        os.utime(path, (0, 0))  # Simulate a download that has waited for its server for days.
     with home.lock("corpus-running"):
         obtain(home, write(tmp_path / "a.txt", b"one\n"))
     assert not killed.parent.exists()

@@ -1,4 +1,4 @@
-"""Downloads succeed or fail with advice if a server breaks off, stalls, or sends wrong or changed bytes."""
+"""If a server breaks off, stalls, or sends wrong or changed bytes, a download succeeds or fails with advice."""
 
 import hashlib
 import re
@@ -39,7 +39,7 @@ def left(target: Path) -> list[str]:
 
 
 def interrupted(server: FaultyServer, target: Path) -> None:
-    """Break off a first download halfway, so that a later run can resume it."""
+    """Download a file from a server that breaks off halfway, so that a later run can resume the download."""
     server.behaviour = "breaks off"
     with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
         get(server, target, policy=FetchPolicy(attempts=1))

@@ -1,4 +1,4 @@
-"""The files, bytes and lines that are new in a text since the last nightly run are found, for every kind of source."""
+"""Files, bytes and lines that a text has gained since the last nightly run are found, for every kind of source."""
 
 import gzip
 import json

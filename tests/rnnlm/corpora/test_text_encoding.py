@@ -1,4 +1,4 @@
-"""Byte-order marks determine the encoding. Undecodable files are read in a guessed encoding, or an error names it."""
+"""A byte-order mark determines the encoding. For undecodable files, an encoding is guessed or named in an error."""
 
 import codecs
 import random
@@ -52,7 +52,7 @@ def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path:
     assert all(f"bad{number}.txt (cp1252)" in message for number in range(4))
     assert "set corpus.encoding=cp1252 (a guess)" in message
     assert "good" not in message
-    # The files are also refused by the check before a server is started.
+    # The check before the server's start must refuse these files, too.
     with pytest.raises(CorpusError, match="4 of 8 files"):
         check_source(CorpusConfig(source=str(tmp_path / "data"), undecodable="refuse"))
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4

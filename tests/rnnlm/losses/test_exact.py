@@ -1,4 +1,4 @@
-"""The exact loss in chunks agrees with the definition, and does not store all logits."""
+"""The exact loss in chunks agrees with its definition, and never stores all logits."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""The evidence beside a registered model is used only if its files have the digests that were registered."""
+"""The files of evidence that belong to a registered model are used only if they have their registered digests."""
 
 from pathlib import Path
 
@@ -45,5 +45,5 @@ def test_a_missing_file_or_marker(registered: Registrar, tmp_path: Path) -> None
     marker = bundle.parents[1] / COMPLETE
     marker.write_text("{")
     assert evidence_file(bundle, CHARACTERS) is None
-    marker.unlink()  # Early releases wrote none.
+    marker.unlink()  # Early releases of rnnlm wrote no such marker.
     assert evidence_file(bundle, CHARACTERS) is not None

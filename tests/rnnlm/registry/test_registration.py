@@ -1,4 +1,4 @@
-"""A run is registered once, promoted according to the promotion rule, and predicts on machines without rnnlm."""
+"""A run is registered once and promoted by the promotion rule. Its model predicts on machines without rnnlm."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 
 
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """Return the predictions of a program that can import mlflow, torch, tokenizers and safetensors, but not rnnlm."""
+    """Return the predictions of a process that can import mlflow, torch, tokenizers and safetensors, but not rnnlm."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
@@ -312,7 +312,7 @@ def test_a_killed_registration_leaves_no_pending_model(registered: Registrar) ->
     with reaching_mlflow(registered.home) as client:
         experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id
         for name, kind in ((NAME, "language model"), ("rnnlm-other", "language model"), ("foreign", "classifier")):
-            # A killed registration leaves such a logged model.
+            # Create a logged model as a killed registration leaves it.
             client.create_logged_model(experiment, name=name, model_type=kind)
         assert delete_unfinished_models(registered.home) == 2
         left = {model.name: str(model.status) for model in client.search_logged_models([experiment])}

@@ -1,4 +1,4 @@
-"""Promotion into another registry: another rnnlm home, a database, or a real MLflow server."""
+"""A version can be promoted into another registry: another rnnlm home, a database, or a real MLflow server."""
 
 import json
 import os
@@ -37,11 +37,11 @@ def test_a_version_becomes_champion_in_another_home(registered: Registrar, produ
     change = promote_elsewhere(registered.home, NAME, "2", str(production.root), "passed the checks")
     assert (change.version, change.before, change.how, change.why) == (1, None, "hand", "passed the checks")
     assert [(one.version, one.aliases) for one in list_models(production)] == [(1, ("champion",))]
-    # The first registry is unchanged.
+    # The aliases in the first registry are unchanged.
     assert [one.aliases for one in list_models(registered.home)] == [("challenger",), ("champion",)]
     here, there = registered_versions(registered.home, NAME)[2], registered_versions(production, NAME)[1]
     assert there.facts["promoted_from"].endswith(f"{NAME}/2")
-    # The numbers of versions of the first registry mean nothing in the other one.
+    # The parent's version number is left out, because it means another version in the other registry.
     assert "parent_version" in here.facts
     assert not there.facts.keys() & {"parent_version", "evidence", "kept"}
     assert there.facts["model_sha256"] == here.facts["model_sha256"]

@@ -1,4 +1,4 @@
-"""Each line's tokens are for selection or for comparison in every mode, and the tuning sample is for selection only."""
+"""In every mode, each line's tokens are for selection or comparison. The tuning sample is only for selection."""
 
 import random
 from collections.abc import Callable
@@ -124,7 +124,7 @@ def test_the_loss_of_a_sample_is_that_within_the_whole_text(
 
 
 def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
-    """All lines are used for model selection if the digests assign no line to it."""
+    """If the digests assign no line to model selection, all lines are used for it."""
     draw = random.Random(0)
     lines = [" ".join(draw.choices(WORDS, k=5)) + "\n\n" for _ in range(200)]
     kept = [line for line in lines if not chooses(line_digests([line.encode()])[0])]

@@ -1,4 +1,4 @@
-"""The message of an error names the resource that the machine lacks, for errors of any library."""
+"""If a machine lacks a resource, the error of any library is replaced by a message that names the resource."""
 
 import errno
 import sqlite3

@@ -1,6 +1,6 @@
 """The MLflow runs of killed trainings do not remain in the state RUNNING.
 
-The MLflow runs of trainings that are still running, and of other rnnlm homes, are not changed.
+Those of running trainings and of other rnnlm homes are not changed.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Concurrent processes create one intact store, and MLflow's failures are raised as errors of rnnlm."""
+"""Concurrent processes create one intact store, and failures of MLflow are raised as rnnlm's errors."""
 
 import sqlite3
 import subprocess
@@ -157,7 +157,7 @@ def test_an_unknown_tracking_address_is_refused_at_once(
 
 @pytest.mark.parametrize("address", ["http://", "http:/x:5000", "http://x y:5000", "http://x:port", "http://x:0"])
 def test_an_address_that_no_request_can_reach_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that cannot be requested is refused. MLflow would accept it, and fail at the first request."""
+    """An address that no request can reach is refused, although MLflow accepts it and fails at the first request."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     with pytest.raises(ConfigError, match=r"expected an address such as http://mlflow\.example\.org:5000"):
         check_addresses()

@@ -1,4 +1,4 @@
-"""Averages of weights agree with a calculation by hand, and averaging does not change training."""
+"""Averages of weights agree with a calculation by hand. Averaging does not change training."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def average(averaging: WeightAveraging, model: nn.Linear) -> float:
 
 
 def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], done: int = 0) -> list[float]:
-    """Return the average after each step. Step i ends with the weight weights[i]."""
+    """Return the average of the weights after each step. Step i ends with the weight weights[i]."""
     seen = []
     for step, weight in enumerate(weights, start=done + 1):
         model.weight.data.fill_(weight)

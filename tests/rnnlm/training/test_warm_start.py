@@ -1,4 +1,4 @@
-"""A warm start copies the weights of an earlier model. The rows of tokens are matched by spelling."""
+"""A warm start copies the weights of an earlier model. Tokens with the same spelling keep their rows."""
 
 import shutil
 from collections.abc import Iterator

@@ -61,7 +61,8 @@ def test_each_judging_line_has_its_loss_within_its_document(
             assert (row["tokens"], row["byte_count"]) == (tokens, len(line) + 1)
             assert row["digest"] == line_digest(line.encode())
     zebra = [row for row in rows if row["role"] == "candidate"][1]
-    # `runs` and `zebra` are not in the training split, so each of their bytes and ends has 8 bits.
+    # `runs` and `zebra` are not in the training split, so each of their bytes costs 8 bits, and so does the end of
+    # each.
     assert zebra["restoration_bits"] >= 8 * (len("runs") + len("zebra") + 2)
     assert zebra["total_nats"] == pytest.approx(zebra["nll_nats"] + zebra["restoration_bits"] * math.log(2))
 

@@ -144,7 +144,7 @@ def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
     assert again.totals == first.totals
     assert not score(force=True).skipped
     assert first.output.read_bytes() == before
-    # The setting surprising_tokens affects the scores, so another value starts a new scoring.
+    # A scoring with another number of surprising tokens is a new scoring.
     assert not score(surprising_tokens=1).skipped
     with texts.open("a") as stream:
         stream.write("the cat .\n")

@@ -1,4 +1,4 @@
-"""RUN/losses has Parquet files, which are written once, and tables that agree with a calculation by hand."""
+"""The Parquet files in RUN/losses are written once, and their tables agree with a calculation by hand."""
 
 import math
 from collections.abc import Iterator

@@ -181,7 +181,7 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     assert not checkpoints.due
     now += 0.2
     assert checkpoints.due  # Writing took 0.25 s, which is 1 % of the 25 s that have passed.
-    checkpoints.cost_seconds = 60.0  # Writing a large model to a slow disk may take this long.
+    checkpoints.cost_seconds = 60.0  # Simulate a large model on a slow disk.
     assert not checkpoints.due
     now += 95.0
     assert checkpoints.due  # 120 s have passed, which is the largest time between two checkpoints.

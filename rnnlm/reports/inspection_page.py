@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Return the number of lines on which two models can be compared, and the smallest difference that can be detected."""
+    """Return the number of lines for comparing two models, and the smallest difference that they can show."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""

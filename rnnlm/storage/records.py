@@ -1,4 +1,4 @@
-"""Frozen records that the stages up to training return. They contain only paths, digests and numbers."""
+"""Frozen records that the stages up to training return. They contain paths, digests and numbers."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,8 @@ class LeftOut(Record):
 
     name: str
     reason: str
-    read: bool = False  # True if the file was read with changes, for instance in a guessed encoding, or in part.
+    # True if the file was read, but with changes (for instance, in a guessed encoding) or only in part.
+    read: bool = False
 
 
 class TrainingSample(Record):
@@ -54,14 +55,14 @@ class CorpusRecord(StageRecord):
     # The number of files, archive members and table rows together, for "text" or for each split.
     source_counts: dict[str, int] = {}
     source: str  # The source, with redacted passwords and signatures.
-    # A message that says since when a remote text is unchanged, or that its server was unavailable.
+    # A message that says since when a remote text is unchanged, or that its server could not be reached.
     freshness: str = ""
     licence: str = ""
     left_out: tuple[LeftOut, ...] = ()  # The files of the source that were not read.
 
     @property
     def split_rule(self) -> tuple[float | str, ...]:
-        """The settings that divide the text into splits. The ids of tokenizers and datasets depend on them."""
+        """The settings that determine the splits of the text, on which the ids of tokenizers and datasets depend."""
         rule: tuple[float | str, ...] = self.shares
         if self.document_lines is not None:
             rule = (*rule, self.document_lines)
@@ -69,9 +70,9 @@ class CorpusRecord(StageRecord):
 
     @property
     def carved_shares(self) -> dict[Split, float]:
-        """For each split that the source does not provide, the fraction of documents.
+        """The fraction of documents for each split that the source does not provide.
 
-        Digests determine which documents these are.
+        The digests of the documents determine which of them belong to the split.
         """
         shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
         return {split: share for split, share in shares.items() if split not in self.files}
@@ -100,7 +101,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def scored_as_text(self) -> bool:
-        """True if document_losses() computes the same loss for the text, line by line, as for the stored rows."""
+        """True if document_losses() computes the same losses for the lines of the text as for the stored rows."""
         return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
@@ -109,7 +110,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def parts(self) -> Path:
-        """The folder of the parts. It does not exist if the DuckDB file contains the sequences."""
+        """The folder of the Parquet parts. It does not exist if the DuckDB file contains the sequences."""
         return self.folder / "parts"
 
     @property
@@ -118,12 +119,12 @@ class DatasetRecord(StageRecord):
 
 
 class StartedFrom(Record):
-    """The registered version with whose weights the training of a run started."""
+    """The registered version whose weights were the initial weights of a run."""
 
     name: str
     version: int
     model_sha256: str  # The sha256 of the weights.
-    token_rows_kept: int  # The number of tokens in the new vocabulary that the version's vocabulary also contains.
+    token_rows_kept: int  # The number of tokens in the new vocabulary that also belong to the version's vocabulary.
     token_rows: int  # The number of tokens in the new vocabulary.
 
     def __str__(self) -> str:
@@ -160,7 +161,7 @@ class RunRecord(StageRecord):
     mlflow_run_id: str | None  # The id of the MLflow run, or None if MLflow was unavailable when training began.
     trained_tokens: int
     best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
-    # The temperature of temperature scaling. The saved weights already include the division of the logits by it.
+    # The temperature of temperature scaling, by which the logits of the saved weights are already divided.
     temperature: float = 1.0
     # The seconds that counting n-grams took, or None if the network is not mixed with an n-gram model.
     counting_seconds: float | None = None
@@ -179,7 +180,7 @@ class Sample(Record):
     prompt: str
     text: str  # The continuation without the prompt.
     tokens: int  # The number of generated tokens, including <eos>.
-    whole: str = ""  # The prompt and the continuation as one text. It is "" in records of older versions.
+    whole: str = ""  # The prompt and the continuation as one text, or "" in records of older versions.
     seed: int = 0
 
 

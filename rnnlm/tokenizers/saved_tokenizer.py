@@ -97,7 +97,7 @@ def check_components(saved: Any, kind: str, splitting: str, literal: str | None)
 
 
 def is_part(found: Any, expected: Any) -> bool:
-    """Return True if `found` equals `expected`, apart from fields that older versions of the tokenizers library lack."""
+    """Return True if `found` equals `expected`, apart from fields that older versions of the library lack."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return bool(found == expected)
     return found.get("type") == expected["type"] and found.items() <= expected.items()

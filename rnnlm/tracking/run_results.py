@@ -1,4 +1,4 @@
-"""The results that are logged to the MLflow run of a training: scores, samples, losses, plots, and the decision.
+"""The results that are logged to a training's MLflow run: scores, samples, losses, plots and the decision.
 
 The decision is the registry's decision about the trained model.
 """
@@ -69,7 +69,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """Return a plot in the run's folder, or None if the run has no history. A missing plot is drawn."""
+    """Return a plot in the run's folder, which is drawn if it is missing. Return None if the run has no history."""
     history, picture = RunFolder(run.folder).history, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
@@ -92,7 +92,7 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
 
 
 def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, decision: str) -> None:
-    """Show the registry's decision in MLflow's list of runs. A run that was deleted in MLflow remains deleted."""
+    """Show the registry's decision in MLflow's list of runs, unless the run was deleted in MLflow."""
     with ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         for tag, value in ((CORPUS, corpus_name), (DECISION, decision)):
             client.set_tag(mlflow_run_id, tag, value)

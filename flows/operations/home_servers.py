@@ -84,7 +84,7 @@ def home_password(home: Home) -> str:
 
 
 def problem_of_password(path: Path) -> str | None:
-    """Return why another user may know or have written the password, or None if the password is safe."""
+    """Return the reason why another user may know or have written the password, or None if it is safe."""
     if path.is_symlink() or not path.is_file():
         return "it is no file"
     found = path.stat()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # The number of time steps in a chunk. The steps of a chunk are computed at once.
+CHUNK = 64  # The number of time steps in a chunk, which are computed at once.
 # The lowest and the highest initial bias of the forget gates, as in the authors' implementation.
 FORGET_BIASES = (3.0, 6.0)
 
@@ -43,7 +43,7 @@ class MLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set the biases of the forget gates. They range from heads that forget early to heads that forget late.
+        """Set the biases of the forget gates, from those of heads that forget soon to those of heads that forget late.
 
         XLSTMBlock has already initialized the matrices.
         """
@@ -65,7 +65,7 @@ class MLSTMCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute the time steps in chunks, each by matrix products as in attention.
 
-        The memory needed grows linearly with the number of steps.
+        The memory that is needed grows linearly with the number of steps.
         """
         C, n, m = self.split(self.initial_state(x) if state is None else state)
         parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)

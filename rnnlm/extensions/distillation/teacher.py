@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 64  # The number of sentences for which the teacher computes targ
 
 @dataclass(frozen=True)
 class TargetsOfTeacher:
-    """Additional training targets (FurtherTargets), which are drawn from the probabilities of a finished run's model."""
+    """Additional training targets (FurtherTargets), drawn from the probabilities of the model of a finished run."""
 
     run_id: str
     share: float

@@ -102,6 +102,6 @@ def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> fl
 
 
 def chance(target_ids: Tensor) -> float:
-    """Return the fraction of targets that equal the most frequent target, which is the accuracy of always predicting it."""
+    """Return the fraction of the most frequent target, which is the accuracy of a model that always predicts it."""
     counts = target_ids[target_ids != PAD].bincount()
     return float(counts.max() / counts.sum())

@@ -58,7 +58,7 @@ def version_key(version: RegistryVersion) -> Key:
 
 
 def lineage(version: RegistryVersion) -> tuple[Key, ...]:
-    """Return the items that a version needs for loading, showing, evaluating, explaining, comparing and rolling back."""
+    """Return the items that a version needs to be loaded, shown, evaluated, explained, compared and rolled back to."""
     named = (
         ("model", version.facts.get("logged_model_id", "")),
         ("mlflow-run", version.mlflow_run_id),
@@ -136,7 +136,7 @@ def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
 
 
 def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
-    """Return the keys of the choices of initial models for each dataset, which registry/starting_model.py has stored."""
+    """Return the keys of the choices of initial models for each dataset; see rnnlm/registry/starting_model.py."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.starts):
         if path.suffix == ".json":

@@ -47,7 +47,7 @@ def evaluate_run(
 
     def build() -> dict[str, object]:
         mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
-        if mixture is None:  # The model has no n-gram model. Train one for comparison.
+        if mixture is None:  # An n-gram model is trained for comparison, because the model has none.
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores: dict[str, object] = {}

@@ -135,10 +135,10 @@ def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16, otherwise exactly.
+    """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16.
 
-    torch's recurrence with cuDNN does not support bfloat16. TF32 runs on the same tensor cores, with three more bits of
-    precision.
+    Otherwise, products are exact. torch's recurrence with cuDNN does not support bfloat16. TF32 runs on the same tensor
+    cores, with three more bits of precision.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]

@@ -1,4 +1,4 @@
-"""Manual promotion of a version, without evidence, and rollback. The history records who did it, when and why."""
+"""Promotion of a version by a user, without evidence, and rollback. The history records the user, time and reason."""
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion

@@ -119,7 +119,7 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return an array that is True for each of `numbers` that is among the ascending ones, (n,) bool."""
+    """Return a mask of the `numbers` that are among the ascending ones, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))
@@ -141,7 +141,8 @@ def follows_blank_line(path: Path, place: int) -> bool:
     with path.open("rb") as stream:
         stream.seek(max(0, place - 1_024))
         before = stream.read(min(place, 1_024))
-    lines = before.split(b"\n")  # The last element is empty, because the text ends at the beginning of a line.
+    # The last element is empty, because the text before the document ends at the beginning of a line.
+    lines = before.split(b"\n")
     return len(lines) > 2 and not lines[-2].strip()
 
 

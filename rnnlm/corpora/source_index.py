@@ -35,7 +35,7 @@ class SourceIndex:
 
 
 def read_source_index(folder: Path, role: str) -> SourceIndex:
-    """Read the index of the text `<role>.txt`. If there is no index, the text is one source."""
+    """Return the index of the text `<role>.txt`. If there is no index, the text is a single source."""
     path = folder / f"{role}.sources"
     if not path.exists():
         return SourceIndex(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))

@@ -162,7 +162,7 @@ class Contest:
         return measure_evidence(self.losses, registry, comparison, must_be_better=better)
 
     def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
-        """Return the evidence on the lines that the rival had held out from its training, or None if they are unknown."""
+        """Return the evidence on the lines that the rival held out from its training, or None if they are unknown."""
         own = held_out_lines(rival_folder)
         if own is None:
             return None
@@ -170,7 +170,7 @@ class Contest:
         return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
 
     def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
-        """Return the reason why the candidate must be better even with registry.policy=newer, or "" if there is none."""
+        """Return the reason why the candidate must be better with any policy, or "" if there is no such reason."""
         config, dataset = self.candidate.config, self.candidate.dataset
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents

@@ -267,7 +267,8 @@ def sigterm_raises() -> Iterator[None]:
 
     Inside the block, Prefect, training and uvicorn install their own signal handlers.
     """
-    if threading.current_thread() is not threading.main_thread():  # Only the main thread may set signal handlers.
+    # SIGTERM is not handled here, because only the main thread may set signal handlers.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 

@@ -169,7 +169,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     looks_left = LOOKS_AFTER_END
     answered_at = time.monotonic()
     while time.monotonic() < answered_at + SILENT_SECONDS:
-        with contextlib.suppress(httpx.HTTPError):  # The server may be restarting.
+        with contextlib.suppress(httpx.HTTPError):  # A query may fail, because the server may be restarting.
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
             answered_at = time.monotonic()
             for log in reversed(query.logs(run_id, "rnnlm", **after)):

@@ -31,7 +31,7 @@ VARIABLE_DEFAULTS = {
     # Let Prefect's server delete old flow runs with their logs and artifacts. Events are deleted after 7 days by
     # default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    # The number of seconds in HISTORY_DAYS.
+    # The age, in seconds, above which old flow runs are deleted.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),
     # Disable a service of `mlflow ui` that is not used here and needs 700 MB.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -172,6 +172,6 @@ def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
 def home_defaults(home: Home) -> dict[str, str]:
     return VARIABLE_DEFAULTS | {
         "RNNLM_HOME": str(home.root),
-        # By default, Prefect prefers $PREFECT_HOME/logging.yml, which can run code.
+        # The path is set, because Prefect would otherwise read $PREFECT_HOME/logging.yml, which can run code.
         "PREFECT_LOGGING_SETTINGS_PATH": str(prefect_package() / "logging" / "logging.yml"),
     }

@@ -14,7 +14,7 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
-    hours = max(24 * days, 2)  # Prefect requires more than one hour.
+    hours = max(24 * days, 2)  # The period is at least two hours, because Prefect requires more than one hour.
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 

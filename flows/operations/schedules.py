@@ -28,7 +28,7 @@ NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 class ScheduleRow(Record):
     """A deployment that has a schedule."""
 
-    name: str  # The full name, FLOW/NAME.
+    name: str  # The full name of the deployment, FLOW/NAME.
     corpus: str  # The name of the corpus, or "" for a flow without a corpus.
     cron: str
     timezone: str

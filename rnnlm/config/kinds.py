@@ -18,7 +18,7 @@ class Kind(NamedTuple):
     config.json that are named in `settings`.
     """
 
-    name: str  # The name in messages and reports.
+    name: str  # The name of the kind in messages and reports.
     cell: str
     settings: tuple[str, ...] = ()
     # True if the layer has weights that multiply its state. Recurrent dropout applies to these weights.

@@ -19,12 +19,12 @@ class Note(Record):
     """A note about a text that was read or downloaded. Its times are in ISO 8601 and UTC."""
 
     key: Metadata  # Everything on which the stored text depends.
-    digest: str  # The digest of the corpus.
+    digest: str  # The digest of the corpus that contains the text.
     version: Metadata | None  # The version of the text on the server or hub, or None for a local text.
     obtained: str  # The time when this version of the text was first read or downloaded.
     checked: str  # The time when the server or hub last answered.
     problem: str = ""  # The reason why the last check failed, or "" if it did not fail.
-    left_out: tuple[LeftOut, ...]  # The files that could not be read.
+    left_out: tuple[LeftOut, ...]  # The files of the source that could not be read.
     # The digest of the source and the settings, which is the same for all versions of a growing text. It is "" in notes
     # of rnnlm 0.3.
     place: str = ""

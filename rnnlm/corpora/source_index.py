@@ -17,7 +17,7 @@ AT_ONCE = 65_536  # The number of entries that are read at once.
 class SourceIndex:
     """The sources of one corpus file, in their order."""
 
-    starts: np.ndarray  # The byte offsets, (sources,) uint64.
+    starts: np.ndarray  # The byte offset at which each source starts, (sources,) uint64.
     digests: np.ndarray  # The first bytes of the sha256 of each source, (sources, 8) uint8.
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ class Written:
     """The result of writing a text."""
 
     facts: Metadata = field(default_factory=dict)
-    version: Metadata | None = None  # The version of a remote text.
+    version: Metadata | None = None  # The version of a remote text, or None for other texts.
     left_out: tuple[LeftOut, ...] = ()  # The files that could not be read.
 
 

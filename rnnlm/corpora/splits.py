@@ -46,7 +46,7 @@ class CorpusDocument:
     source_file: str  # The name of the file in the corpus folder.
     source_number: int  # The number of the document's source within source_file.
     byte_offset: int
-    data: bytes  # The text in UTF-8.
+    data: bytes  # The text of the document in UTF-8.
     sha256: str  # The sha256 of `data` in hexadecimal.
     split_key: str  # The first 8 bytes, in hexadecimal, of the digest that determines the split.
 

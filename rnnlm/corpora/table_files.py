@@ -46,7 +46,7 @@ def csv_rows(
     """
     lines = single_lines(without_long_lines(pieces, label, "has a line", "fix it"))
     heads: list[str] = []
-    number = 1  # The number of the next line.
+    number = 1  # The number of the next line in the file.
     try:
         for record, row in dialect.records(lines):
             number += record.count("\n")

@@ -40,7 +40,7 @@ class PartChange(Record):
     bytes_before: int
     bytes_now: int
     new_lines: int | None  # The number of new lines, or None if the file has changed in too many places to count them.
-    first_lines: tuple[str, ...] = ()  # The first of the new lines.
+    first_lines: tuple[str, ...] = ()  # The beginning of the list of new lines.
 
 
 class TextChanges(Record):

@@ -84,7 +84,7 @@ class Progress:
     what: str  # The name of the work, with which each line begins.
     total: int | None  # The amount of work, or None if it is unknown.
     unit: str  # The unit of `total` and `done`, which is a word or BYTES.
-    every_seconds: float = LOG_EVERY_SECONDS  # The seconds between two log lines.
+    every_seconds: float = LOG_EVERY_SECONDS  # The number of seconds between two log lines.
     done: int = 0
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ def labelled(name: str, text: str) -> str:
         LINE_WIDTH,
         initial_indent=name.ljust(NAME_WIDTH),
         subsequent_indent=" " * NAME_WIDTH,
-        break_long_words=False,  # Digests and paths are not broken.
+        break_long_words=False,  # Long words are not broken, because they are digests or paths.
         break_on_hyphens=False,
     )
 

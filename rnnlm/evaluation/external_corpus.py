@@ -36,7 +36,7 @@ class CorpusForModel:
 
     model: LanguageModel
     dataset: DatasetRecord
-    split: Split  # The split to score.
+    split: Split  # The split of the corpus that is scored.
     reported_as: str  # The name of the split in reports, or `all` for the whole text.
     # The fraction of the split's bytes in lines that occur in the model's training text; see
     # training_overlap.seen_share.

@@ -26,7 +26,7 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 class ModelMeasurement:
     """A measurement of a trained model by an extension.
 
-    Its result is kept in the run's folder and reused by later calls of `measure`, unless the last argument is true.
+    Its result is stored in the run's folder and reused by later calls of `measure`, unless the last argument is true.
     """
 
     name: str

@@ -41,7 +41,7 @@ def evaluate_run(
 ) -> EvaluationRecord:
     """Score the run's model, its parts and the baselines on each configured split.
 
-    The result is kept in the run's folder. An n-gram model that is mixed or compared with a network is scored only on
+    The result is stored in the run's folder. An n-gram model that is mixed or compared with a network is scored only on
     held-out splits, because it was trained on the training split.
     """
 

@@ -39,7 +39,7 @@ class InferenceWeights:
             self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")
         # The readout matrix (H, E) in a list, which is empty if there is no readout.
         self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]
-        self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
+        self.head = model.head.weight.detach().t().contiguous()  # The transposed matrix of the head, (H or E, V).
         self.head_bias = model.head_bias().detach()  # The bias is -inf for tokens that are never predicted.
         self.device = self.head.device
 
@@ -112,7 +112,7 @@ class ElmanStepper(StackStepper):
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        # The token ids, then the output of each layer.
+        # The token ids, and then the output of each layer from bottom to top.
         below = torch.tensor(token_ids + self.padding_ids, device=weights.device)
         for layer, (W, U, b) in enumerate(weights.matrices):
             new = self.next[layer]

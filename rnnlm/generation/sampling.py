@@ -74,7 +74,7 @@ class Continuation:
 
     sampling: Sampling
     generator: torch.Generator
-    unread: list[int] = field(default_factory=list)  # The rest of the prompt.
+    unread: list[int] = field(default_factory=list)  # The tokens of the prompt that have not been read yet.
     on_token: "OnToken | None" = None
     # The state after the part of the prompt that was read. After that, the stepper holds the state.
     state: Any = None
@@ -158,7 +158,7 @@ def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
         logits = logits.masked_fill(logits < threshold, float("-inf"))
     if sampling.top_p < 1:
         probabilities = logits.softmax(dim=-1)
-        ordered = np.sort(probabilities.numpy())[::-1]  # torch's sort takes five times as long as NumPy's.
+        ordered = np.sort(probabilities.numpy())[::-1]  # NumPy sorts five times as fast as torch.
         # A token is kept if the more probable tokens sum to less than top_p. The most probable token is always kept,
         # because top_p may be rounded to 0 in float32. As with top-k, all tokens with equal probabilities are kept.
         count = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < sampling.top_p)))

@@ -41,7 +41,7 @@ class Masks:
 
     words: Tensor | None  # (V,)
     inputs: Tensor | None  # (b, 1, E)
-    layers: tuple[Tensor, ...]  # L - 1 masks of shape (b, 1, H)
+    layers: tuple[Tensor, ...]  # A mask of shape (b, 1, H) for each of the upper L - 1 layers.
     outputs: Tensor | None  # (b, 1, H)
     recurrent: dict[str, Tensor]  # The keys are the names of the recurrent matrices in the stack.
 

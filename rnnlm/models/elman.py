@@ -154,7 +154,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
             states_grad[-1] += last_grad
             compute_deltas(states_grad, U, states, deltas, ctx.nonlinearity)
         else:
-            slopes = SLOPES[ctx.nonlinearity](states[1:])  # ∂h'/∂a as a function of h'
+            slopes = SLOPES[ctx.nonlinearity](states[1:])  # The derivative ∂h'/∂a, computed from h'.
             add_product = torch.addmm if U.ndim == 2 else torch.addcmul
             torch.add(states_grad[-1], last_grad, out=deltas[-1]).mul_(slopes[-1])
             for t in reversed(range(len(deltas) - 1)):

@@ -105,7 +105,7 @@ def one_chunk(
     The contribution of step s to step t has the factor D = i_s f_(s+1) … f_t; that of the state before the chunk has
     the factor f_1 … f_t.
     """
-    kept = log_f.cumsum(dim=-1)  # log (f_1 … f_t)
+    kept = log_f.cumsum(dim=-1)  # The logarithm of the product f_1 … f_t.
     future = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
     log_D = (kept[..., :, None] + (log_i - kept)[..., None, :]).masked_fill(future, float("-inf"))
     stabilizer = torch.maximum(kept + m[..., None], log_D.amax(dim=-1)).detach()  # The value of m at each step.

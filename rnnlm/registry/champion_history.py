@@ -28,8 +28,8 @@ class Change(Record):
     version: int
     before: int | None  # The number of the previous champion, or None if there was none.
     how: How
-    who: str  # The user and machine, as `user@host`.
-    when: str  # The time in ISO 8601, UTC.
+    who: str  # The user and machine that made the change, as `user@host`.
+    when: str  # The time of the change in ISO 8601, UTC.
     why: str
 
 

@@ -37,7 +37,7 @@ class VersionDetails(Record):
     # The champion with which this version was compared, the champion with which that one was compared, and so on.
     parents: tuple[Ancestor, ...]
     changes: tuple[Change, ...]  # The promotions and rollbacks that made this version the champion.
-    description: str  # The model card.
+    description: str  # The model card of the version.
 
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:

@@ -81,7 +81,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
     margin = config.margin * own_evidence.champion_nats_per_byte
     if decision.alias == "challenger" or own_evidence.units < config.minimum_units or own_evidence.difference <= margin:
         return decision
-    if own_evidence.lower <= 0:  # The candidate is not significantly worse.
+    if own_evidence.lower <= 0:  # The decision stands, because the candidate is not significantly worse on these lines.
         return decision
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (

@@ -9,7 +9,7 @@ from rnnlm.registry.registry_version import champion_of, read_versions
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-LONGEST_REASON = 1_000  # The maximum number of characters of a reason.
+LONGEST_REASON = 1_000  # The maximum number of characters in the reason for a promotion.
 NO_REASON = "no reason given"
 
 

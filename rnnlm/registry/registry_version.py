@@ -37,7 +37,7 @@ class RegistryVersion(Record):
     created_ms: int = 0  # The time of registration, in milliseconds since 1970.
     mlflow_run_id: str = ""
     source: str = ""  # The location where MLflow stores the version's files.
-    description: str = ""  # The model card.
+    description: str = ""  # The model card of the version.
 
     @property
     def uri(self) -> str:

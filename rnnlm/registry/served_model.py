@@ -41,9 +41,9 @@ class PredictionRequest(BaseModel):
     prompt: str | None = Field(None, max_length=100_000)  # An empty prompt starts a new sequence.
     text: str | None = Field(None, max_length=10_000_000)  # The following fields are allowed only with a prompt.
     maximum_tokens: int | None = Field(None, ge=1, le=100_000)
-    temperature: float | None = Field(None, ge=0, le=100)  # 0 means greedy decoding.
-    top_k: int | None = Field(None, ge=0, lt=2**31)  # 0 means no limit.
-    top_p: float | None = Field(None, ge=1e-6, le=1)  # 1 means no limit.
+    temperature: float | None = Field(None, ge=0, le=100)  # At temperature 0, decoding is greedy.
+    top_k: int | None = Field(None, ge=0, lt=2**31)  # The value 0 means no limit.
+    top_p: float | None = Field(None, ge=1e-6, le=1)  # The value 1 means no limit.
     seed: int | None = Field(None, ge=0, lt=2**63)
 
     @model_validator(mode="before")

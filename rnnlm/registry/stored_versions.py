@@ -38,7 +38,7 @@ OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnl
 class Item(Record):
     """A unit of data in an rnnlm home that is kept or removed as a whole; see rnnlm/extensions/upkeep/inventory.py."""
 
-    kind: str  # One of ITEM_KINDS in inventory.py.
+    kind: str  # The kind of the item, one of ITEM_KINDS in inventory.py.
     name: str
     bytes: int
     used: float  # The time of the last creation, change or use, in seconds since 1970.

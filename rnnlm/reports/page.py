@@ -25,10 +25,10 @@ class Page:
     """
 
     title: str
-    facts: Mapping[str, object] = field(default_factory=dict)  # Values by name.
-    tables: Mapping[str, TableRows] = field(default_factory=dict)  # Tables by title.
+    facts: Mapping[str, object] = field(default_factory=dict)  # Values that are shown with their names.
+    tables: Mapping[str, TableRows] = field(default_factory=dict)  # The rows of each table, by title.
     note: str = ""  # An explanation of the tables in Markdown.
-    pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
+    pictures: Mapping[str, Path] = field(default_factory=dict)  # The PNG file of each picture, by title.
     # Other files by name, which are listed only on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
     # The stage whose state is shown in Markdown: done, or the time since which it is skipped.

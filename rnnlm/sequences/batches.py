@@ -28,7 +28,7 @@ class RowSource(Protocol):
     """Rows that can be read by range, such as a StoredSplit on disk or TokenRows in memory."""
 
     @property
-    def predicted_count(self) -> int: ...  # The number of predicted tokens.
+    def predicted_count(self) -> int: ...  # The number of predicted tokens in all rows.
 
     def __len__(self) -> int: ...
 

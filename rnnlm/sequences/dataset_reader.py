@@ -14,7 +14,7 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
-MEMORY_LIMIT = "64MiB"  # The most memory that DuckDB may use while reading.
+MEMORY_LIMIT = "64MiB"  # The maximum memory of DuckDB while it reads a dataset.
 # The number of tokens after which a new connection is opened, because a connection keeps what it has read in memory.
 TOKENS_A_CONNECTION = 2_000_000
 

@@ -54,7 +54,7 @@ class CorpusRecord(StageRecord):
     before: str = ""  # The digest of the previous corpus of this source, or "" if there is none.
     # The number of files, archive members and table rows together, for "text" or for each split.
     source_counts: dict[str, int] = {}
-    source: str  # The source, with redacted passwords and signatures.
+    source: str  # The source of the text, with redacted passwords and signatures.
     # A message that says since when a remote text is unchanged, or that its server could not be reached.
     freshness: str = ""
     licence: str = ""
@@ -80,7 +80,7 @@ class CorpusRecord(StageRecord):
 
 class TokenizerRecord(StageRecord):
     digest: str
-    folder: Path  # The folder of the tokenizer, which transformers.AutoTokenizer can load.
+    folder: Path  # The tokenizer's folder, which transformers.AutoTokenizer can load.
     kind: str
     vocabulary_size: int
 
@@ -93,7 +93,7 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
-    # The treatment of long lines; see sequences/truncation.py.
+    # Whether long lines are continued in further rows or truncated; see sequences/truncation.py.
     long_lines: Literal["continue", "truncate"] = "continue"
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
@@ -123,7 +123,7 @@ class StartedFrom(Record):
 
     name: str
     version: int
-    model_sha256: str  # The sha256 of the weights.
+    model_sha256: str  # The sha256 of the version's weights.
     token_rows_kept: int  # The number of tokens in the new vocabulary that also belong to the version's vocabulary.
     token_rows: int  # The number of tokens in the new vocabulary.
 
@@ -138,7 +138,7 @@ class ProcessChange(Record):
     After such a change, the result is the same up to rounding, but not bit by bit.
     """
 
-    step: int  # The number of optimizer steps before the change.
+    step: int  # The number of optimizer steps before the number of processes changed.
     processes: int
 
 
@@ -160,7 +160,7 @@ class RunRecord(StageRecord):
     dataset_id: str
     mlflow_run_id: str | None  # The id of the MLflow run, or None if MLflow was unavailable when training began.
     trained_tokens: int
-    best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
+    best_validation_perplexity: float  # The validation perplexity after dividing the logits by `temperature`.
     # The temperature of temperature scaling, by which the logits of the saved weights are already divided.
     temperature: float = 1.0
     # The seconds that counting n-grams took, or None if the network is not mixed with an n-gram model.
@@ -190,9 +190,9 @@ class NightEvent(Record):
     It becomes a Prefect event, on which automations can act.
     """
 
-    name: str  # A name of the form rnnlm.SUBJECT.WHAT_HAPPENED.
+    name: str  # The name of the event, in the form rnnlm.SUBJECT.WHAT_HAPPENED.
     resource_id: str
     resource_name: str
-    message: str  # One or two sentences for notifications.
+    message: str  # One or two sentences about the event for notifications.
     labels: dict[str, str] = {}  # Labels of the event's resource, which triggers of automations can use.
     payload: dict[str, Any] = {}

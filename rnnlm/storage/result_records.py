@@ -41,7 +41,7 @@ class SplitScore(Record):
 
     split: str
     model: str = "network"  # The scored model: a network, an n-gram model, or a mixture of both.
-    tokens: int  # The number of predicted tokens.
+    tokens: int  # The number of predicted tokens in the split.
     nll_nats_per_token: float
     perplexity: float
     bits_per_byte: float
@@ -61,7 +61,7 @@ class SplitScore(Record):
 
 
 class EvaluationRecord(StageRecord):
-    scores: dict[str, SplitScore]  # The scores by split.
+    scores: dict[str, SplitScore]  # The score of each split.
 
 
 class SamplesRecord(StageRecord):
@@ -104,9 +104,9 @@ class ListedVersion(Record):
     aliases: tuple[str, ...]
     validation_perplexity: float | None
     test_perplexity: float | None = None
-    bits_per_byte: float | None  # The bits per byte of the test split.
+    bits_per_byte: float | None  # The version's bits per byte on the test split.
     dataset_id: str
-    created: str  # The time of the registration in ISO 8601, UTC.
+    created: str  # The time of the version's registration in ISO 8601, UTC.
 
 
 class MeanScore(Record):
@@ -140,7 +140,7 @@ class RegisteredVersion(StageRecord):
     own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
     kept: int = 0  # The number of runs in a row that kept the champion, including this one.
     kept_since: str = ""  # The time of the first of these `kept` runs, in ISO 8601, UTC.
-    created: str = ""  # The time of the registration in ISO 8601, UTC.
+    created: str = ""  # The time of the version's registration in ISO 8601, UTC.
     repaired: bool = False  # Whether damaged files of the registered version were written again.
     url: str = ""  # The address of the version's page in MLflow.
     before: ListedVersion | None = None  # The version registered before this one, or None if this is the first version.

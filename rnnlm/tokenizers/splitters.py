@@ -35,7 +35,7 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
         tokenizer.decoder = decoders.Fuse()
     elif kind == "word":
         split_words(tokenizer, splitting, unknown_literal)
-    else:  # All other kinds of tokenizers work on bytes.
+    else:  # Tokenizers of all other kinds work on bytes.
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
     return tokenizer

@@ -217,7 +217,7 @@ class TextTokenizer:
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """Yield each white space that is not the expected single space, with True if it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # Most lines have no unexpected gap.
+            return  # The line has no unexpected gap, like most lines.
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):

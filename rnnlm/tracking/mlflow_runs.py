@@ -47,7 +47,7 @@ SCORES_END = "\n\n---\n\n"
 class RunOrigin:
     """The flow run that started a training. The library does not depend on a particular orchestrator."""
 
-    name: str  # The name that the orchestrator shows.
+    name: str  # The name of the flow run that the orchestrator shows.
     url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
     deployment: str = ""  # The name of the deployment, or "" if a user started the run by a command.
 

@@ -64,7 +64,7 @@ ENVIRONMENT_DEFAULTS = {  # Environment variables for MLflow, which do not repla
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # By default a call to an unavailable server blocks for 247 s.
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # The timeout in seconds.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # The timeout of a request in seconds.
 }
 
 

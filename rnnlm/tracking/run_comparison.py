@@ -32,7 +32,7 @@ class RunOverview(Record):
     damage: str = ""
     steps: int
     trained_tokens: int
-    validation_perplexity: float | None  # The best validation perplexity so far.
+    validation_perplexity: float | None  # The run's best validation perplexity so far.
     test_perplexity: float | None
     bits_per_byte: float | None
     # The bits per byte of the network without the n-gram model, if the model is a mixture of both.

@@ -109,9 +109,9 @@ class Step:
 class MicroBatch:
     """Rows of a batch that the model reads together. All tensors are on the model's device."""
 
-    input_ids: Tensor  # (b, t) int64
-    target_ids: Tensor  # (b, t) or (b, t, k) int64
-    state: Tensor | None  # (b, L, S)
+    input_ids: Tensor  # The input token ids, (b, t) int64.
+    target_ids: Tensor  # The target token ids, (b, t) or (b, t, k) int64.
+    state: Tensor | None  # The initial state, (b, L, S).
     draws: Draws
     share: Tensor | None  # A scalar: the micro-batch's fraction of the batch's predicted tokens. None means 1.
     weight: Tensor | None  # A scalar: the weight of the batch's gradient. None means 1.

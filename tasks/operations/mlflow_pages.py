@@ -45,5 +45,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # The program at the port is not MLflow.
+        return "another"  # The program that listens on the port is not MLflow.
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

@@ -83,7 +83,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "prefect.db"
-    refuse_damaged_database(path)  # A missing file is accepted.
+    refuse_damaged_database(path)  # The function accepts a missing file.
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table flow (id text)")
         connection.execute("pragma journal_mode = wal")

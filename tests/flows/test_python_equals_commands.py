@@ -29,7 +29,7 @@ TEXTS = (
     "猫看见大象。",
     "naïve dogs 👩‍👩‍👧 like 👍🏽",
     "the cat\r\nsees\r\n\r\nthe dog\r\n",
-    "the cat sees the dog near the river . " * 2_600,  # A line of 100 kB.
+    "the cat sees the dog near the river . " * 2_600,  # This line has 100 kB.
 )
 MODELS: dict[str, dict[str, Any]] = {
     "characters in a stream": {"tokenizer.kind": "char", "sequences.mode": "stream", "model.counts": 0},

@@ -72,7 +72,7 @@ class Units:
     """
 
     excess_nats: np.ndarray  # The loss of the candidate minus the loss of the champion, (units,).
-    byte_counts: np.ndarray  # (units,)
+    byte_counts: np.ndarray  # The number of bytes of each unit, (units,).
     # The index of the first unit of each document, (documents,), or None if each document is a unit.
     document_starts: np.ndarray | None = None
 

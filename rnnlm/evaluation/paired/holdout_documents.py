@@ -26,7 +26,7 @@ class HoldoutDocument:
     """A whole document of the corpus, with the numbers of its lines that are compared."""
 
     document_id: int
-    source_file: str  # The path within the corpus folder.
+    source_file: str  # The path of the document's file within the corpus folder.
     byte_offset: int
     byte_count: int
     sha256: str  # The sha256 of the document in hexadecimal.

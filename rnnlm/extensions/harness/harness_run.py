@@ -102,7 +102,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         "output_type": "loglikelihood_rolling",
         "test_split": "test",
         "num_fewshot": 0,
-        "doc_to_text": "",  # The task has no context.
+        "doc_to_text": "",  # The text is scored without a context.
         # The name of the column with the text. A template such as {{text}} would drop the last line feed.
         "doc_to_target": "text",
         "metadata": {"version": 1.0},

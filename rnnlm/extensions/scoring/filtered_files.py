@@ -57,7 +57,8 @@ class Verdict(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """Return the added columns: the score and, if the document is dropped, the reason."""
         score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
-        score = score if score is None or math.isfinite(score) else None  # JSON cannot represent infinity and NaN.
+        # A score of infinity or NaN becomes null, because JSON has no such numbers.
+        score = score if score is None or math.isfinite(score) else None
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 

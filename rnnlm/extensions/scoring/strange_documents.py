@@ -28,7 +28,7 @@ MARKED_SHARE = 0.5
 class UnusualNumber(Record):
     """A number far from the usual size of the numbers in the same field."""
 
-    number: str  # The number in the spelling of the text.
+    number: str  # The number as it is spelled in the text.
     field: str  # The words around the number, with digits and identifiers masked.
     usual: float  # The median of the field's numbers.
 

@@ -54,7 +54,7 @@ class ModelReloader:
         return True
 
     def _watch(self) -> None:
-        failures = 0  # The number of failed checks in a row.
+        failures = 0  # The number of successive failed checks.
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()

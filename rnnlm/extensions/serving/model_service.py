@@ -127,7 +127,7 @@ class GenerationStream:
         loop = asyncio.get_running_loop()
 
         def on_event(event: SampledToken | Finish | Exception) -> None:
-            with contextlib.suppress(RuntimeError):  # The event loop may be closed already.
+            with contextlib.suppress(RuntimeError):  # The call raises RuntimeError if the event loop is already closed.
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
         self._prompt_ids = loaded.tokenizer.encode(request.prompt) if prompt_ids is None else prompt_ids

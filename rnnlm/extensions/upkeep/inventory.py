@@ -34,7 +34,8 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 class Inventory(Record):
     items: dict[Key, Item]
     versions: tuple[RegistryVersion, ...] = ()
-    pruned_runs: frozenset[str] = frozenset()  # The ids of runs that were pruned; see StoredModels.pruned_runs.
+    # The ids of runs whose registered version was removed; see StoredModels.pruned_runs.
+    pruned_runs: frozenset[str] = frozenset()
 
 
 def take_inventory(home: Home) -> Inventory:

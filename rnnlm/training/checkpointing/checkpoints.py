@@ -31,7 +31,7 @@ from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_FORMAT = 2  # The format number in a checkpoint. Checkpoints with another number are not read.
-CHECKPOINTS = "checkpoints"  # The name of the subfolder in a run's folder.
+CHECKPOINTS = "checkpoints"  # The name of the subfolder with checkpoints in a run's folder.
 COST_SHARE = 0.01  # Writing checkpoints takes at most about this fraction of the training time.
 TENSORS, STATE = "tensors.safetensors", "state.json"
 

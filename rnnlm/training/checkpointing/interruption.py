@@ -14,7 +14,8 @@ from typing import Any
 from rnnlm.training.process_group import ProcessGroup
 
 logger = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # Time limits send SIGALRM.
+# The signals that interrupt training. SIGALRM is sent by time limits.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
 
 
 class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt

@@ -145,7 +145,7 @@ def test_wrong_values_are_named(
     [
         ("often", "expected five fields (minute, hour, day, month, weekday), got 1"),
         ("", "expected five fields (minute, hour, day, month, weekday), got 0"),
-        # A cron line of Quartz has six fields.
+        # This cron line has the six fields of Quartz.
         ("0 0 2 * * ?", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("*/7 * * * * *", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("0 0 2 * * * 2027", "expected five fields (minute, hour, day, month, weekday), got 7"),

@@ -352,7 +352,7 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     assert main(["notify", "http://127.0.0.1:9/hook"]) == 2
     assert "test message was not accepted" in capsys.readouterr().err
     assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
-    for _ in range(2):  # The second call must change nothing.
+    for _ in range(2):  # Call the command twice, because the second call must change nothing.
         assert main(["notify", inbox.url]) == 0
     assert "secret" not in capsys.readouterr().out
     assert [message["subject"] for message in inbox.messages] == ["rnnlm: test"] * 2

@@ -216,7 +216,8 @@ def test_a_long_path_of_a_home_leaves_room_for_sockets(tmp_path: Path) -> None:
     near, far = Home(Path(tempfile.mkdtemp(dir="/tmp"))), Home(tmp_path / ("long" * 20))
     assert temporary_folder(near) == str(near.root / "tmp" / "worker")
     (near.temporary / "worker" / "left").mkdir()
-    assert not list(Path(temporary_folder(near)).iterdir())  # Files that a killed worker has left are removed.
+    # The restarted server has removed the files of the killed worker.
+    assert not list(Path(temporary_folder(near)).iterdir())
     first, second = Path(temporary_folder(far)), Path(temporary_folder(far))
     assert first != second
     for folder in (first, second, near.temporary / "worker"):

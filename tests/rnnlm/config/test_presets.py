@@ -114,7 +114,7 @@ def test_a_configuration_with_former_paths_is_read() -> None:
     training = PipelineConfig.model_validate(stored).training
     assert (training.loss.kind, training.schedule.kind, training.dropout.words) == ("exact", "linear", 0.1)
     assert (training.optimizer.clip_norm, training.epochs) == (2, 1)
-    assert stored == before  # The dictionary of the caller is not changed.
+    assert stored == before  # The function has not changed the caller's dictionary.
 
 
 def test_a_removed_field_of_an_older_version_is_left_out() -> None:

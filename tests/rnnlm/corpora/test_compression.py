@@ -193,7 +193,8 @@ def test_damaged_tars_are_refused(home: Home, tmp_path: Path, suffix: str) -> No
 @pytest.mark.parametrize(
     ("kind", "size", "reason"),
     [
-        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),  # tarfile would read this header into memory.
+        # Without a limit, tarfile would read this header into memory.
+        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
         (tarfile.GNUTYPE_LONGNAME, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
         (tarfile.REGTYPE, -512, "negative size"),
     ],

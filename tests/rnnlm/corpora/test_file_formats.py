@@ -62,7 +62,7 @@ def test_every_format_gives_the_same_text_in_every_packing(home: Home, tmp_path:
     data = pack(PACKED[name])
     assert stored(home, write(tmp_path / (name + suffix), data)) == {"text": LINES}
     if not name.endswith(".txt"):
-        bare = write(tmp_path / "bare", data)  # A downloaded file may have no suffix.
+        bare = write(tmp_path / "bare", data)  # Simulate a downloaded file, which may have no suffix.
         assert stored(home, bare, format=name.partition(".")[2]) == {"text": LINES}
     in_tar = tar_of({"folder/" + name + suffix: data})
     assert stored(home, write(tmp_path / ("a.tar" + suffix), pack(in_tar))) == {"text": LINES}
@@ -264,7 +264,7 @@ def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -
     assert (again.skipped, again.digest) == (True, first.digest)
     renamed = obtain(home, path, name="other")
     assert (renamed.skipped, renamed.name) == (True, "other")
-    forget_verified(home)  # `rnnlm run --verify` calls this function.
+    forget_verified(home)  # Do the same as `rnnlm run --verify`, which calls this function.
     assert stored(home, path) == {"text": "two\n"}
     assert obtain(home, path).skipped
     rewrite(b"one\n")

@@ -37,7 +37,7 @@ JAPANESE = (
 def test_a_byte_order_mark_wins_over_the_setting(
     home: Home, tmp_path: Path, mark: bytes, encoding: str, configured: str
 ) -> None:
-    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # The text is longer than one chunk.
+    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # The text is longer than one chunk of the decoder.
     path = write(tmp_path / "a.txt", mark + text.encode(encoding))
     assert stored(home, path, encoding=configured)["text"].startswith("Zürich\n𝔞\nxxx")
     table = write(tmp_path / "a.csv", mark + csv_of(["Zürich"]).decode().encode(encoding))

@@ -45,8 +45,8 @@ def changes(*steps: int) -> list[Change]:
         ((1, 2, 2), 2, 1),  # The promotion was recorded twice, because a process was killed before it moved the alias.
         ((1,), 1, None),
         ((), None, None),
-        ((1, 2), 7, 2),  # A user moved the alias in MLflow.
-        ((1, 2), None, 2),  # A user removed the alias champion in MLflow.
+        ((1, 2), 7, 2),  # In this case, a user has moved the alias in MLflow to version 7.
+        ((1, 2), None, 2),  # In this case, a user has removed the alias champion in MLflow.
     ],
 )
 def test_a_rollback_leads_to_the_champion_before(steps: tuple[int, ...], current: int | None, before: int) -> None:

@@ -158,7 +158,8 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
         version(7, parent_version="6", alias="challenger", kept="0"),
     ]
     assert [kept_before(nights, champion) for champion in (1, 4, 5, 6)] == [2, 1, 0, 0]
-    assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first version.
+    # The number is also known after `rnnlm prune` has removed the first version.
+    assert kept_before(nights[1:], 1) == 2
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:

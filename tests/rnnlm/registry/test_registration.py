@@ -132,7 +132,7 @@ def test_files_that_a_killed_process_left_are_not_registered(register: Registrar
 @pytest.mark.long
 def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> None:
     folder = model_folder(registered.home, f"models:/{NAME}/1")
-    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no file COMPLETE.
+    (folder.parent.parent / "COMPLETE").unlink()  # Simulate a version of an older release, which has no file COMPLETE.
     assert model_folder(registered.home, f"models:/{NAME}/1") == folder
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
@@ -293,7 +293,7 @@ def test_runs_are_filtered_by_corpus_and_decision(registered: Registrar) -> None
             wanted = f"tags.corpus = 'toy' and tags.decision = '{decision}'"
             assert len(client.search_runs([experiment.experiment_id], wanted)) == count
         assert {"tags.`corpus`", "tags.`decision`"} <= set(view["selectedColumns"])
-        # rnnlm 0.3 set this tag.
+        # Set the tag of rnnlm 0.3.
         client.set_experiment_tag(experiment.experiment_id, "mlflow.sharedViewState.rnnlm", "{}")
         experiment_id(client, registered.home, "rnnlm")
         again = client.get_experiment_by_name("rnnlm")

@@ -49,7 +49,7 @@ def test_a_version_becomes_champion_in_another_home(registered: Registrar, produ
     details = show_version(production, NAME, "1")
     assert details.decision == "champion: promoted by hand: passed the checks"
     assert details.parents == ()
-    # The copy is used without the first home.
+    # The copy must work without the first home.
     text = "the cat sees the dog ."
     ours, copied = open_model(registered.home, f"{NAME}/2"), open_model(production, NAME)
     assert copied.score([text]).equals(ours.score([text]))
@@ -70,7 +70,7 @@ def test_a_version_is_copied_once_and_can_be_rolled_back_there(registered: Regis
 
 def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Registrar, production: Home) -> None:
     promote_elsewhere(registered.home, NAME, "1", str(production.root))
-    shutil.copytree(registered.home.corpora, production.corpora)  # The other home has read the same text.
+    shutil.copytree(registered.home.corpora, production.corpora)  # Let the other home have the same text.
     there = Registrar(
         production, registered.config, registered.dataset, registered.run, registered.evaluation, registered.samples
     )

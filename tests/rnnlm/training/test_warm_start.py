@@ -143,7 +143,7 @@ def test_a_damaged_copy_is_refused(
             {"model.recurrence": "diagonal", "model.recurrent_initialization": "spread"},
             "model.recurrence differs (diagonal is True and was False)",
         ),
-        ({"model.backend": "loop"}, None),  # Both backends compute the same function.
+        ({"model.backend": "loop"}, None),  # The backend may differ, because both backends compute the same function.
         # The earlier model's weights replace the initial weights, so the initialization may differ.
         ({"model.recurrent_initialization": "identity"}, None),
     ],

@@ -39,7 +39,7 @@ class SlowKneserNey:
                 for start in range(max(0, end - order + 1), end + 1):
                     gram = tuple(row[start : end + 1])
                     occurrences[gram] += 1
-                    left[gram].add(row[start - 1] if start else -1)  # -1 marks the beginning of the row.
+                    left[gram].add(row[start - 1] if start else -1)  # The value -1 represents the beginning of the row.
         self.counts = {
             gram: count if len(gram) == order or gram[0] == BOS else len(left[gram])
             for gram, count in occurrences.items()

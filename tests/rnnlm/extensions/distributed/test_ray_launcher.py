@@ -179,7 +179,7 @@ def test_a_signal_stops_the_workers_after_a_checkpoint(
         signal.signal(signal.SIGTERM, before)
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
     assert checkpoint_steps(watching.home) - VALIDATION_STEPS
-    run = run_training(watching.home, config, dataset, untracked)  # torchrun continues from Ray's checkpoint.
+    run = run_training(watching.home, config, dataset, untracked)  # Continue from Ray's checkpoint with torchrun.
     check_that_the_results_are_equal(run, expected)
 
 

@@ -62,7 +62,7 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     again = make_ensemble(home, members, dataset)
     assert again == run.model_copy(update={"skipped": True, "seconds": again.seconds})
     (run.model_folder / "model.safetensors").write_bytes(b"")
-    assert not make_ensemble(home, members, dataset).skipped  # The ensemble was damaged, so it is created again.
+    assert not make_ensemble(home, members, dataset).skipped  # The damaged ensemble is created again.
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
 
 

@@ -93,7 +93,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
     assert len(there) == (4 if function == "write_output" else calls - (not after))
     written = shards_written(monkeypatch)
     bulk_scoring.score_texts(home, broken)
-    assert there.isdisjoint(written)  # Finished shards are not scored again.
+    assert there.isdisjoint(written)  # The resumed scoring has not scored finished shards again.
     if ending == "parquet":
         assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
     else:

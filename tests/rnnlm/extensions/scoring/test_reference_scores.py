@@ -137,7 +137,7 @@ def test_a_flipped_bit_of_the_validation_text_is_not_scored(home: Home, toy_run:
         (3_370, 99_999, 1),
         # The Penn Treebank's validation split has 400 kB. The limit of 100 kB is a quarter of this.
         (3_370, 399_782, 4),
-        (68, 399_782, 1),  # All of the few documents are used.
+        (68, 399_782, 1),  # All 68 documents are used, because they are few.
         # Every second document is used, which gives 749 documents. Every third would give fewer than 500.
         (1_499, 5_000_000, 2),
         (25_000, 1, 3),

@@ -155,7 +155,7 @@ def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, cap
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "step-00000030: cannot be written" in caplog.text
     assert [path.name for path in sorted(checkpoints.folder.iterdir())] == ["step-00000010", "step-00000020"]
-    assert checkpoints.write(31, state(31))  # The disk has space again.
+    assert checkpoints.write(31, state(31))  # Writing succeeds when the disk has space again.
 
 
 @pytest.mark.long

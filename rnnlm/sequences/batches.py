@@ -60,8 +60,7 @@ class Batch:
         """Return the rows of one rank: every world_size-th row, beginning with row `rank`. A rank may get no row."""
         if world_size == 1:
             return self
-        # Each rank gets rows of all lengths. Neighbouring rows have similar lengths, so the last rank would get the
-        # longest ones.
+        # The rows are sorted by length, so neighbouring rows would give the last rank all of the longest rows.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
@@ -206,8 +205,7 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    # The arrays are filled with 0, which is the id of <pad>.
-    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # 0 is the id of <pad>.
     inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [

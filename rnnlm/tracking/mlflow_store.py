@@ -29,8 +29,7 @@ logger = logging.getLogger(__name__)
 TRAINING_VIEW = "workflowType=machine_learning"
 VIEW = "rnnlm"  # The name of the shared view of an experiment.
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
-# The state of a shared view on the page of MLflow 3.17: its search filter, and the settings that differ from the
-# defaults.
+# The state of a shared view on the page of MLflow 3.17: its search, and the settings that differ from the defaults.
 VIEW_STATE = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",
@@ -127,10 +126,7 @@ def address_problem(address: str) -> str:
 
 
 def database_problem(address: str) -> str:
-    """Return the reason why SQLAlchemy has no engine for this address, such as a missing driver, or "".
-
-    No connection is made.
-    """
+    """Return the reason why SQLAlchemy has no engine for this address, or "". No connection is made."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 

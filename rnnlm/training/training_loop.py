@@ -82,8 +82,7 @@ class TrainingLoop:
             parallel, self.optimizer, config.optimizer.clip_norm, self.process_group, self.mean_tokens, self.widths_vary
         )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
-        # The number of steps from one measurement to the next.
-        self.measure_every = max(1, self.total_steps // MEASUREMENTS)
+        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # Steps from one measurement to the next.
         # A checkpoint contains the following state and that of the model, optimizer and schedule. A checkpoint at
         # `step` is written before the validation at this step.
         self.step = 0  # The number of optimizer steps so far, one for each batch of the feed, over all epochs.
@@ -121,8 +120,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # The validation comes before the next step, so that a run that was interrupted during it validates when
-                # it resumes.
+                # The validation precedes the next step, so that a run interrupted in it resumes with it.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:

@@ -38,7 +38,7 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
     "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]
 )
 def test_a_full_standard_output_is_named(tmp_path: Path, command: str) -> None:
-    """If only the disk of standard output is full, the error names standard output and not the rnnlm home."""
+    """The error names standard output and not the rnnlm home if only the disk of standard output is full."""
     done = run(f"rnnlm {command} > /dev/full", tmp_path / "home")
     assert done.returncode == 2
     assert "No space left on device" in done.stderr

@@ -198,7 +198,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
 @pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """If a clock change skips the time of a schedule, one run is planned for that day, whenever Prefect plans it."""
+    """One run is planned for a time that a clock change skips, whenever Prefect plans that day."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))

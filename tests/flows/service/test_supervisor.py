@@ -5,7 +5,7 @@ from rnnlm.storage.home import Home
 
 
 def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:
-    """If the log cannot be written, as on a full disk, the servers continue and the console shows the line."""
+    """The servers continue and the console shows the line if the log cannot be written, as on a full disk."""
     shown: list[str] = []
     supervisor = Supervisor(home, 4200, 5000, shown.append)
     (home.root / "logs" / "up.log").mkdir(parents=True)  # A folder in place of the log file makes writing fail.

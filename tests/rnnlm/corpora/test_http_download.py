@@ -1,4 +1,4 @@
-"""If a server breaks off, stalls, or sends wrong or changed bytes, a download succeeds or fails with advice."""
+"""A download succeeds or fails with advice if a server breaks off, stalls, or sends wrong or changed bytes."""
 
 import hashlib
 import re

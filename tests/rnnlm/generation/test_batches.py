@@ -131,7 +131,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """If each matrix product has eight rows, a prompt has bit-identical logits in a batch and alone.
+    """A prompt has bit-identical logits in a batch and alone if each matrix product has eight rows.
 
     At this model size, the products of one row and of many rows would otherwise differ in some bits.
     """

@@ -1,4 +1,4 @@
-"""If two candidates are registered at the same time, the better one is the champion at the end."""
+"""The better of two candidates that are registered at the same time is the champion at the end."""
 
 import json
 import os

@@ -124,7 +124,7 @@ def test_the_loss_of_a_sample_is_that_within_the_whole_text(
 
 
 def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
-    """If the digests assign no line to model selection, all lines are used for it."""
+    """All lines are used for model selection if the digests assign no line to it."""
     draw = random.Random(0)
     lines = [" ".join(draw.choices(WORDS, k=5)) + "\n\n" for _ in range(200)]
     kept = [line for line in lines if not chooses(line_digests([line.encode()])[0])]

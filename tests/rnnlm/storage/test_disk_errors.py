@@ -1,4 +1,4 @@
-"""If a machine lacks a resource, the error of any library is replaced by a message that names the resource."""
+"""The error of any library is replaced by a message that names a resource if the machine lacks this resource."""
 
 import errno
 import sqlite3

@@ -1,4 +1,4 @@
-"""If the loss is NaN or explodes, training returns to the last good checkpoint or stops with advice."""
+"""Training returns to the last good checkpoint, or stops with advice, if the loss is NaN or explodes."""
 
 import math
 from pathlib import Path

@@ -207,7 +207,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_stopping_the_launch_stops_the_processes(tmp_path: Path) -> None:
-    """If `poll` raises, as for a cancelled flow run, the processes get SIGTERM and time to write a checkpoint."""
+    """The processes get SIGTERM and time to write a checkpoint if `poll` raises, as for a cancelled flow run."""
 
     class CancelledError(BaseException): ...
 

@@ -85,7 +85,10 @@ def stored_outputs(home: Home) -> Iterator[Path]:
 
 
 def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
-    """Add a message to the run's state that the run is not restarted. The UI and `rnnlm status` show it."""
+    """Explain in the message of the run's state why it is not restarted.
+
+    The UI and `rnnlm status` show this message.
+    """
     from prefect.states import Crashed
 
     message = (

@@ -16,7 +16,7 @@ SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
 # The environment variable with a service's name, which is set in every process of the service.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
 LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
-STABLE_SECONDS = 60.0  # The number of seconds after whose run a service is restarted without delay.
+STABLE_SECONDS = 60.0  # After a run of this many seconds, the delay before the next start is 1 s again.
 LONGEST_DELAY_SECONDS = 60.0  # The longest delay in seconds before a service that dies repeatedly is restarted.
 
 

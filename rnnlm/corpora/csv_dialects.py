@@ -11,8 +11,8 @@ MEASURED_CHARACTERS = 64 << 10
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first one is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
-# The number of lines joined by quotes from which quotes in a csv file are read as ordinary characters, if each line is
-# a row by itself. Fewer joined lines may be a cell with several lines.
+# If a quoted cell joins at least this many lines of a csv file, and each line is a row by itself, quotes are read as
+# ordinary characters. Fewer joined lines may be a cell with several lines.
 LINES_JOINED = 4
 Quoting = Literal["doubled", "backslash", "none"]
 # A line before the headings that tells Excel which delimiter is used.

@@ -25,7 +25,7 @@ from rnnlm.storage.records import DatasetRecord, Split
 COUNTED_TOKENS = 20_000_000
 # The order of an n-gram model that is compared or mixed with a network, if no order is configured.
 COMPARED_ORDER = 5
-# The number of validation tokens with a context length from which the length gets a separate weight.
+# The smallest number of validation tokens with a context of some length for which this length gets a separate weight.
 FEWEST_TOKENS = 1_000
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # The precision of a mixture's weight.

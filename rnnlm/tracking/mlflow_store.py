@@ -256,7 +256,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
-            if found is None:  # Another process has created the experiment in the meantime if one was found.
+            if found is None:  # If an experiment was found, another process has created it.
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(

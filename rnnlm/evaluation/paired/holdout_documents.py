@@ -119,7 +119,7 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return a mask of the `numbers` that are among the ascending ones, (n,) bool."""
+    """Return a mask of the `numbers` that occur in `ascending`, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))

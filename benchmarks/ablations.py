@@ -26,10 +26,10 @@ from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.training.history import read_measurements
 from rnnlm.training.training_run import run_training
 
-# Each row of the table has its changes of the preset. A row is left out if the preset already has its changes.
+# The settings that each row of the table changes in the preset. A row is left out if the preset already has them.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
-    "seed 1": ["training.seed=1"],  # Another seed shows how large random differences are.
+    "seed 1": ["training.seed=1"],  # A run with another seed shows the size of random differences.
     "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
     "no locked dropout": [f"training.dropout.{where}=0" for where in ("inputs", "layers", "outputs")],
@@ -90,7 +90,7 @@ def main() -> None:
     for name in options.only:
         config = build_config(options.preset, [*shared, *ABLATIONS[name]], options.corpus)
         if config == preset and ABLATIONS[name]:
-            continue  # The preset already has the changes of this row.
+            continue  # The preset already has the settings of this row.
         valid, test, minutes = measure(Home(options.home), config)
         first = first or valid
         print(f"| {name} | {valid:.2f} | {test:.2f} | {valid / first:.3f} | {minutes:.1f} |", flush=True)
@@ -105,7 +105,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 
 
 def minutes_of_steps(history: Path) -> float:
-    """Return the minutes of all steps, without evaluations and without pauses between parts of a run."""
+    """Return the minutes of all steps of a run, without its evaluations and the pauses after interruptions."""
     tokens, seconds = 0.0, 0.0
     for line, _ in read_measurements(history):
         if line["kind"] == "training":

@@ -141,7 +141,7 @@ def trained_model(home: Home, corpus: str, dataset: DatasetRecord, tokens: int) 
 
 
 def gradients(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, count: int) -> list[torch.Tensor]:
-    """Return the gradients of the first batches of an epoch. Each gradient is one vector."""
+    """Return the model's gradient for each of the first `count` batches of an epoch, as one vector per batch."""
     found = []
     for batch in islice(training_batches(config.training, dataset, SINGLE_PROCESS).batches(), count):
         model.zero_grad()

@@ -55,7 +55,7 @@ class Costs:
         self.byte_counts = np.zeros(0)
 
     def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
-        """Return a network's loss in nats for each document, as an array of shape (documents,)."""
+        """Return the loss of a network in nats for each test document, as an array of shape (documents,)."""
         config = self.config_of(units, context)
         dataset = prepare_dataset(self.home, config)
         compared = CompareConfig(pipeline=config, models=COMPARED)
@@ -101,9 +101,10 @@ def main() -> None:
 
 
 def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
-    """Return the losses of documents in nats by kind of network and value, and print a table.
+    """Train and score the networks of `trials`, print a table, and return the documents' losses in nats.
 
-    A trial consists of the shown value, the number of units and the context.
+    The result maps each kind of network and each shown value to losses. A trial consists of the shown value, the number
+    of units and the context in tokens.
     """
     found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
     print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
@@ -116,7 +117,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """Return the accuracy of recalling a row's first symbol at the row's end, by kind and for each length of rows."""
+    """Return the accuracy with which each kind of network recalls a row's first symbol, for each length of rows."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}
@@ -163,7 +164,7 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    # Two lines of the plot coincide. Markers of different sizes keep both visible.
+    # Two lines of the plot coincide, so markers of different sizes keep both visible.
     for kind, size in zip(COMPARED, (11, 7, 7), strict=True):
         panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))

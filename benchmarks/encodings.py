@@ -22,7 +22,7 @@ from rnnlm.display.text_layout import columns
 
 SIZES = (5, 20, 80)  # The numbers of names in a sample from the CLDR.
 LINES = (1, 3, 10)  # The numbers of lines in a sample from message catalogues.
-SHORTEST_LINE = 16  # Lines with fewer characters are left out.
+SHORTEST_LINE = 16  # The smallest number of characters in a line that is used.
 SAMPLES = 60  # The number of samples of each size.
 LANGUAGES = {
     "cp1252": "da de es fi fr is it nl nb pt sv",

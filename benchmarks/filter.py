@@ -85,7 +85,7 @@ def main() -> None:
         "letters in another order": [" ".join(map(shuffled(draw), line.split())) for line in wanted],
         "a part repeated": [(line[: len(line) // 3] + " ") * 3 for line in wanted],
     }
-    # Each method has a separate tokenizer, so that no cache contains the text of the speed measurement.
+    # Each method loads a separate tokenizer, because a shared cache would already contain the measured text.
     mixture, network, counts, unknown = (found.load(BATCH_SETTINGS) for _ in range(4))
     assert counts.model.mixture is not None, "the model has no counts"
     counts.model.mixture = unknown.model.mixture = alone(counts.model.mixture)
@@ -118,7 +118,7 @@ def main() -> None:
         of_counts = Path(scratch, "model")
         shutil.copytree(found.folder, of_counts)
         save_mixture(counts.model.mixture, of_counts)
-        # The first call imports the modules that a filter needs.
+        # The first call is not timed, because it imports the modules that a filter needs.
         whole_filter(of_counts, Path(scratch, "first"), text[:100])
         print("\n| `rnnlm filter` with | MB/s | CPU s/MB |\n|---|---|---|")
         for kind, folder, lines in (("mixture", found.folder, some), ("counts alone", of_counts, text)):
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def alone(mixture: CountMixture) -> CountMixture:
-    """Return a mixture in which the n-gram model has the weight 1."""
+    """Return the n-gram model of a mixture alone, as a mixture that gives it the weight 1."""
     return replace(mixture, shares=np.ones_like(mixture.shares))
 
 
@@ -139,7 +139,7 @@ def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
 
 
 def whole_filter(model: Path, scratch: Path, lines: list[str]) -> None:
-    """Keep the 80 % of the lines with the fewest bits per byte, in a new rnnlm home."""
+    """Run `rnnlm filter` in a new rnnlm home, keeping the 80 % of the lines with the fewest bits per byte."""
     crawl = scratch / "crawl.jsonl"
     scratch.mkdir()
     crawl.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")

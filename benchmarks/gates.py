@@ -1,4 +1,4 @@
-"""Measure the results of the data gates on real and on damaged texts. The gates' thresholds are based on them.
+"""Measure what the data gates report for real and for damaged texts. Their thresholds are based on these results.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 

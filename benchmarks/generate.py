@@ -25,7 +25,7 @@ from rnnlm.models.model_factory import build_model, load_model
 
 LENGTHS = (100, 1_000, 10_000)  # The numbers of tokens per generated text.
 ROWS = (1, 8, 32)  # The numbers of texts that are generated in one batch.
-NEVER = -1  # With this id of <eos>, no text ends before its full length.
+NEVER = -1  # An id that no token has. As the id of <eos>, it prevents a text from ending before its full length.
 DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The default sampling options of `rnnlm generate`.
 
 
@@ -33,7 +33,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """Return a loop that only computes x W, h U and the product of h and the output matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    # As in rnnlm's loop, the weights are contiguous, because products are then faster.
+    # The weights are contiguous, as in rnnlm's loop, because this makes the products faster.
     head = network.head.weight.detach().t().contiguous()
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))
@@ -51,7 +51,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
 
 
 def our_loop(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """Return rnnlm's loop. Its weights are prepared once, before the loop is called."""
+    """Return rnnlm's generation loop. The loop's weights are prepared here, outside the measured time."""
     weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
@@ -110,7 +110,7 @@ def microseconds_a_token(
     for _ in range(rounds):
         for tokens, (ours, above) in found.items():
             runs = {"products": products_alone(model), "ours": our_loop(model)}
-            # Short texts are measured more often, because disturbances affect them more.
+            # Short texts are measured in more rounds, because other load on the machine affects them more.
             seconds = seconds_in_turn(runs, tokens, max(1, 2_000 // tokens))
             ours += seconds["ours"]
             above += [a - b for a, b in zip(seconds["ours"], seconds["products"], strict=True)]
@@ -148,7 +148,10 @@ def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> No
 
 
 def print_mixture(folder: Path, rounds: int, tokens: int = 100) -> None:
-    """Print the times of the mixture at temperature 0.8 and top-p 0.95, the defaults of `rnnlm generate`."""
+    """Print how long the mixture of network and n-gram model takes to generate text, and the sizes of both.
+
+    The temperature is 0.8 and top-p is 0.95, as by default in `rnnlm generate`.
+    """
     mixed, alone = load_model(folder), load_model(folder)
     alone.mixture = None
     sizes = {name: (folder / f"{name}.safetensors").stat().st_size / 1e6 for name in ("model", "counts")}

@@ -72,7 +72,8 @@ def print_speeds(options: argparse.Namespace) -> None:
         for row, make in ROWS.items():
             try:
                 speed = rows * tokens / seconds_of(make(shape, options.device), options.device)
-            except Exception as error:  # If a shape fails, the table continues with the next row.
+            # If a shape fails, for example for lack of memory, the table continues with the next shape.
+            except Exception as error:
                 print(f"  {row}: FAILED, {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
             first = first or speed
@@ -83,9 +84,9 @@ def print_speeds(options: argparse.Namespace) -> None:
 
 
 def seconds_of(step: OneStep, device: str) -> float:
-    """Return the median time of a step over three rounds.
+    """Return the median time of a training step in seconds over three rounds.
 
-    As in training, Python does not wait for the GPU between steps.
+    Python does not wait for the GPU between the steps of a round, as in training.
     """
 
     def timed(count: int) -> float:
@@ -107,7 +108,7 @@ def wait(device: str) -> None:
 
 
 def matrix_rate(device: str) -> float:
-    """Return the operations per second of a bfloat16 matrix product."""
+    """Return the rate of a bfloat16 matrix product in floating-point operations per second."""
     size = 8_192 if device == "cuda" else 128
     left, right = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
     return 2 * size**3 / seconds_of(lambda: left @ right, device)

@@ -84,7 +84,10 @@ def main() -> None:
 def compete(
     variant: Variant, train: TokenRows, valid: TokenRows, shares: np.ndarray, rare: np.ndarray, tokens: int
 ) -> None:
-    """Train a variant, and print a line after each fifth of the tokens. The seconds do not include evaluation."""
+    """Train a variant, and print its perplexity and seconds after each fifth of the tokens.
+
+    The seconds do not include evaluation.
+    """
     config = ModelConfig(
         hidden_size=128,
         layers=2,
@@ -130,7 +133,7 @@ def compete(
 
 @torch.no_grad()
 def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) -> float:
-    """Return the total probability of these classes, averaged over the predicted tokens of the first batches."""
+    """Return the total probability that the model gives to `classes`, averaged over the first validation batches."""
     model.eval()
     chosen, sums, count = torch.from_numpy(classes), 0.0, 0
     for batch in itertools.islice(ordered_batches(valid, BATCH_SIZE), 8):
@@ -143,7 +146,7 @@ def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) 
 
 
 def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
-    """Return the training and validation rows.
+    """Return the training and validation rows of a file.
 
     A row is `<bos>`, the words and `<eos>`, truncated after CONTEXT_LENGTH tokens.
     """

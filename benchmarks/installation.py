@@ -1,4 +1,4 @@
-"""Follow the installation from a clone of this checkout to a champion, or measure the size of each extra.
+"""Install rnnlm from a clone of this checkout and train a first champion, or measure the size of each extra.
 
     python3 benchmarks/installation.py python3.11 /usr/bin/python3.13 … [--tests]
     python3 benchmarks/installation.py python3.11 --extras

@@ -1,9 +1,9 @@
-"""Measure the validation perplexity of sizes and dropouts that are trained for the same time, as `--minutes` does.
+"""Measure the validation perplexities of models with several sizes and dropouts, trained for the same time.
 
 python benchmarks/minutes.py CORPUS [--minutes 3] [--units 256 384 512] [--dropout 0.1 0.2 0.4] [--set SETTING …]
 
-The first row has the size and dropout that `--minutes` chooses. Each row is a separate training run. Its number of
-tokens is the number that this machine can process in the minutes.
+The first row has the size and dropout that `rnnlm run --minutes` chooses. Each row is a separate training run. Its
+number of tokens is the number that this machine can process in the given minutes.
 """
 
 import argparse

@@ -44,7 +44,7 @@ VOCABULARY, LENGTH, TEST_ROWS, ROWS_AT_ONCE = 50_000, 25, 3_000, 200_000
 
 
 def write_text(path: Path, tokens: int) -> None:
-    """Write a DuckDB file with those tables of a dataset that the n-gram model reads."""
+    """Write a DuckDB file with the tables of a dataset that the n-gram model reads."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, VOCABULARY - 3)
     cumulated = np.cumsum(weights / weights.sum())
@@ -89,7 +89,7 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
 
 
 class Watch(threading.Thread):
-    """A thread that records the largest size of the spill folder. It measures the size twice a second."""
+    """A thread that measures the size of DuckDB's spill folder twice a second and records the largest size."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -103,15 +103,15 @@ class Watch(threading.Thread):
 def size_of(path: Path) -> int:
     try:
         return path.stat().st_blocks * 512 if path.is_file() else 0
-    except FileNotFoundError:  # The file was removed after it was listed.
+    except FileNotFoundError:  # DuckDB may remove a file after it was listed.
         return 0
 
 
 def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
-    """Return the row of the table for a text of `tokens` tokens."""
+    """Return the table's row for a synthetic text of `tokens` tokens."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
-    watch = Watch(Path(f"{model.database}.tmp"))  # The folder to which DuckDB spills when memory is short.
+    watch = Watch(Path(f"{model.database}.tmp"))  # DuckDB writes data to this folder when it exceeds its memory limit.
     watch.start()
     start, start_cpu = time.perf_counter(), time.process_time()
     with open_database(model.database, config, text) as connection:

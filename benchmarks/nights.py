@@ -126,7 +126,7 @@ class Nights:
         }
 
     def strike(self, accident: str, deployment: str) -> None:
-        """Kill the flow's process or all processes, and then run the commands of a schedule or of systemd."""
+        """Kill the flow's process and trigger `settle`, or kill all processes of the home and run `rnnlm up`."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
@@ -139,7 +139,7 @@ class Nights:
             self.up()
         else:
             self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
-            self.rnnlm("trigger", "settle")  # In production, the flow `settle` runs every 30 minutes.
+            self.rnnlm("trigger", "settle")  # Run the flow `settle`, which runs every 30 minutes in production.
 
     def running(self) -> RunningHome:
         running = read_running(self.home)
@@ -155,24 +155,25 @@ class Nights:
 
         def ended() -> bool:
             states[:] = self.states(deployment)
-            # A crashed run has not ended, because it will be started again.
+            # A crashed run is not final, because rnnlm starts it again.
             return states != [] and set(states) <= FINAL and states[0] != "CRASHED"
 
         self.wait(ended, f"end of {deployment}")
         return states[0]
 
     def states(self, deployment: str) -> list[str]:
-        """Return the states of all runs except those that Prefect's scheduler has planned, the newest first."""
+        """Return the states of the deployment's runs, the newest first, without runs that are only planned."""
         named = {"name": {"any_": [deployment.partition("/")[2]]}}
         runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
         return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
 
     def wait(self, condition: Any, what: str) -> None:
-        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):  # The server may be restarting.
+        # The connection may fail while the server restarts.
+        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):
             raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
-        """Return the total size of the unfinished runs' histories. It grows during training."""
+        """Return the total size in bytes of the unfinished runs' training histories, which grows during training."""
         return sum(
             path.stat().st_size
             for path in self.home.runs.glob("*/history.jsonl")

@@ -39,7 +39,7 @@ def perplexity(text: str, settings: list[str], scale: float) -> float:
         return identity(tensor).mul_(scale)
 
     config = build_config("shakespeare", [*settings, "training.validation.evaluations=1"], text)
-    # The function that initializes the model's one-hot rows is replaced by a function that scales them.
+    # Scale the rows that the model's initialization creates with nn.init.eye_.
     identity, nn.init.eye_ = nn.init.eye_, scaled
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -57,7 +57,7 @@ def main() -> None:
 def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
     from flows.pipeline_flow import prepare_flow
 
-    # The default model has a single evaluation here, because evaluations are excluded on both sides.
+    # A single evaluation is configured, because evaluations are excluded from both measurements.
     config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))
     return config, prepare_flow(config).dataset
 
@@ -82,7 +82,7 @@ def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, da
 
 
 def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
-    """Return the seconds and the predicted tokens of a loop that only reads batches, takes steps and sets the rate."""
+    """Return the seconds and predicted tokens of a bare training loop, which only reads batches and updates weights."""
     import torch
 
     from rnnlm.models.model_factory import build_model
@@ -125,8 +125,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     def train(config: PipelineConfig, dataset: DatasetRecord) -> RunRecord:
         return train_model(config, dataset)
 
-    # Each round needs a new run. A slightly different weight decay gives the run another key, but does not change its
-    # time.
+    # A slightly different weight decay in each round prevents the flow from using the result of the previous round.
     optimizer = config.training.optimizer.model_copy(update={"weight_decay": 0.01 + seed / 1e6})
     training = config.training.model_copy(update={"maximum_tokens": tokens, "optimizer": optimizer})
     step_seconds: list[float] = []
@@ -201,10 +200,7 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 
 
 def bare_step(home: Path) -> None:
-    """Run the bare script for the comparison with `rnnlm train`.
-
-    It has the same libraries, one step and the same scores.
-    """
+    """Train one step and evaluate in a bare script, for comparison with `rnnlm train`."""
     from rnnlm.config import EvaluationConfig
     from rnnlm.evaluation.token_losses import nll_of_split
     from rnnlm.models.model_factory import build_model
@@ -214,7 +210,8 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    # A run reads these splits at the end of training, in the evaluation, and for the losses by token.
+    # The script scores the splits as often as a run: at the end of training, in the evaluation, and for the token
+    # losses.
     for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

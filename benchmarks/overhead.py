@@ -107,7 +107,7 @@ def timed(command: list[str], home: Path, checkout: Path) -> Parts:
 
 
 def row(name: str, checkout: Path, timings: list[Parts], imports: float) -> dict[str, str]:
-    """Return a row of the table with the median seconds of each part."""
+    """Return a row of the table with the median seconds of each part of a command."""
     part = {key: median(timing.get(key, 0.0) for timing in timings) for key in ("total", "begin", "training", "end")}
     beside = part["total"] - part["training"]
     others = beside - part["begin"] - part["end"] if part["begin"] else 0.0

@@ -38,7 +38,7 @@ def manual() -> Iterator[str]:
 
 def write(path: Path, texts: Iterable[str]) -> None:
     size = 0
-    # These texts were already written. A page with several names is written only once.
+    # Texts that were already written. A manual page with several names is written only once.
     seen: set[str] = set()
     with path.open("w") as file:
         for text in texts:

@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    # The script passes the rnnlm home and the action to its new processes.
+    # The script passes this option, with the rnnlm home and the action, to the processes that it starts.
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -99,7 +99,7 @@ def in_processes(count: int, worth: int) -> Iterator[Engine]:
 def prepared(
     home: Home, text: Path, kind: str, processes: int = os.cpu_count() or 1, **settings: object
 ) -> tuple[DatasetRecord, float]:
-    """Return the dataset, and the seconds of tokenizing the text and storing the rows."""
+    """Tokenize a text and store its rows. Return the dataset and the seconds that this takes."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
@@ -115,9 +115,9 @@ def prepared(
 
 
 def speed(options: argparse.Namespace, scratch: Path) -> None:
-    """Measure rnnlm's shards and `datasets.map` in turn, with the same tokenizer, up to the finished DuckDB file.
+    """Measure how fast rnnlm's shards and `datasets.map` turn a text into a DuckDB file of rows.
 
-    The table has medians over the rounds.
+    Both use the same tokenizer, and alternate. The table has medians over the rounds.
     """
     table(["tokenizer", "tokens", "ours, tokens/s", f"datasets.map(num_proc={options.processes})", "ratio"])
     text = copies(options.text, scratch / "speed.txt", max(1, round(60e6 / options.text.stat().st_size)))
@@ -217,7 +217,7 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
 
 
 class Numbered:
-    """Rows in which every token is the row's number."""
+    """A substitute for a dataset. Every token of a row is the row's number."""
 
     def __init__(self, rows: int) -> None:
         self.predicted_count = rows
@@ -248,7 +248,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the fraction of padding in batches of the text's rows."""
+    """Print the fraction of padding tokens in batches of the text's rows."""
     from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])
@@ -266,7 +266,10 @@ def padding(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def memory(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the peak memory over all processes, as proportional set size. Each action runs in a new process."""
+    """Print the peak memory of each stage as the proportional set size of all its processes.
+
+    Each stage runs in new processes.
+    """
     heads = ["million tokens", "vocabulary, MiB", "prepare, MiB", "read sentences, MiB", "read stream, MiB"]
     table([*heads, "prepare, tokens/s"])
     for size in options.sizes:

@@ -29,13 +29,13 @@ class PeakMemory:
             self.highest = max(self.highest, sum(map(proportional_set_size, tree(self.root))))
 
     def take(self) -> float:
-        """Return the peak since the last call."""
+        """Return the peak memory in MiB since the last call."""
         highest, self.highest = self.highest, 0.0
         return highest
 
 
 def measured(command: list[str]) -> tuple[float, float, str]:
-    """Run a command, and exit if it fails.
+    """Run a command, and exit if the command fails.
 
     Return the peak memory of its process tree in MiB, its seconds, and its output.
     """

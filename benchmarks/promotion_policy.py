@@ -34,7 +34,7 @@ SHARE = 0.7  # The fraction of the lines that is drawn for each nightly run.
 
 @dataclass(frozen=True)
 class Version:
-    """A simulated version. Its losses are those of the trained model `model`, multiplied by `factor`."""
+    """A simulated version of a model. Its losses are the losses of a trained model, multiplied by `factor`."""
 
     model: int
     factor: float = 1.0
@@ -99,7 +99,7 @@ class Registry:
 
 
 def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
-    """Return all models' losses on the lines of each text that are reserved for comparing models.
+    """Train `count` models per text, and return the losses of all models on each text's lines for comparing models.
 
     Also return the numbers of the models that were trained on each text.
     """

@@ -154,7 +154,7 @@ def blocks() -> Iterator[bytes]:
 
     successors = by_frequency(WORDS, SUCCESSORS)
     while True:
-        text = by_frequency(LONGEST, SENTENCES)  # Each column is a sentence.
+        text = by_frequency(LONGEST, SENTENCES)  # Each column of this array is a sentence.
         follows = draw.random(text.shape) < FOLLOWED
         chosen = draw.integers(0, SUCCESSORS, text.shape)
         for place in range(1, LONGEST):

@@ -38,7 +38,8 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.storage.home import Home
 
-# An array of shape (documents, 2) with each document's number of predicted tokens and total log-probability.
+# An array of shape (documents, 2). Its columns are each document's number of predicted tokens and total
+# log-probability.
 Scores = np.ndarray
 
 

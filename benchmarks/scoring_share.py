@@ -33,7 +33,7 @@ running: list[str] = []
 
 
 def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function to add up its CPU seconds under `what`, without the seconds of timed functions that it calls."""
+    """Wrap a function to add its CPU seconds to the total `what`, without those of timed functions that it calls."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **settings: Any) -> Any:

@@ -96,7 +96,7 @@ def items(files: Iterable[Path]) -> list[Item]:
 
 
 def own_files() -> list[Path]:
-    """Return the Python files of this project that git tracks."""
+    """Return the Python files of this project that are tracked by git."""
     command = ["git", "ls-files", "--", *(f"{folder}/**.py" for folder in FOLDERS)]
     return [Path(name) for name in sorted(subprocess.check_output(command, text=True).split())]
 
@@ -113,7 +113,7 @@ def beside_others(draw: random.Random, own: list[Item], count: int) -> list[Item
     mixed += [(False, item) for item in draw.sample(others, count - count // 2)]
     draw.shuffle(mixed)
     print("of this project:", *(n for n, (is_own, _) in enumerate(mixed, 1) if is_own), file=sys.stderr)
-    # The names of functions would show from which project an item is.
+    # Only the kind of an item is printed, because the name of a function would show the project.
     return [Item(item.kind.partition(" of ")[0], item.text[:LONGEST], "") for _, item in mixed]
 
 

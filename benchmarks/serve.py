@@ -53,9 +53,9 @@ def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
 
 
 def put_under_load(host: str, port: int, requests: list[dict[str, Any]], concurrent: int, path: str = "") -> Load:
-    """Send all requests, of which `concurrent` are sent at a time.
+    """Send all requests, at most `concurrent` at the same time, and return the measurements.
 
-    The path is /score for a request with a text to score, and /generate for others, unless `path` is given.
+    Requests with a text to score are sent to /score and others to /generate, unless `path` is given.
     """
     load, waiting, lock = Load(), iter(requests), threading.Lock()
 
@@ -110,7 +110,7 @@ def resident_mebibytes(process_id: int) -> float:
 
 
 def prompts(count: int, tokens: int) -> list[dict[str, Any]]:
-    """Return requests with different seeds and a temperature of 1.5, so that few texts end early."""
+    """Return generation requests with different seeds and a temperature of 1.5, at which few texts end early."""
     return [{"prompt": "", "seed": seed, "maximum_tokens": tokens, "temperature": 1.5} for seed in range(count)]
 
 

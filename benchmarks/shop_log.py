@@ -67,7 +67,7 @@ class ShopLog:
         return "".join(self.draw.choices("0123456789abcdef", k=length))
 
     def size(self, median: float, spread: float) -> int:
-        """Draw a size from a log-normal distribution."""
+        """Draw the size or the duration of a response from a log-normal distribution."""
         return max(1, round(median * math.exp(self.draw.gauss(0, spread))))
 
     def request(self) -> str:
@@ -114,7 +114,7 @@ class ShopLog:
         return f"{self.host('api')} INFO upload of {self.identifier(8)}.jpg by {self.user()}: {sizes}"
 
     def rare(self) -> str:
-        """Return a rare line that is not a fault."""
+        """Return a normal line of a rare kind."""
         version = f"4.{self.draw.randint(1, 9)}.{self.draw.randint(0, 20)}"
         lines = (
             f"{self.host('worker')} INFO starting version {version}",
@@ -129,7 +129,7 @@ class ShopLog:
         return self.draw.choice(lines)
 
     def faults(self) -> list[str]:
-        """Return twenty lines that a user would want to see."""
+        """Return the log's twenty faults, which a good method should find."""
         job, payment = f"job {self.identifier(12)}", f"payment {self.identifier(10)} captured"
         request = f"INFO {self.address()}"
         upload = f"upload of {self.identifier(8)}.jpg by {self.user()}:"
@@ -153,7 +153,7 @@ class ShopLog:
             f"worker-4 INFO {payment} 99999.00 USD country=US",
             f"worker-2 INFO {job} sync_stock finished in 9921044 ms",
             f"api-1 INFO {upload} 0 bytes in 412 ms",
-            # Lines that are damaged, or come from an attack.
+            # Damaged lines, and a line of an attack.
             f'api-1 {request} "GET /prod',
             'search-1 INFO search "\' or 1=1; drop table users --" hits=0 took=19ms',
             f'api-4 {request} "GET /static/../../etc/passwd HTTP/1.1" 404 911 8ms user={self.user()}',

@@ -106,7 +106,7 @@ def strangest(home: Home, text: Path) -> list[int]:
 
 
 def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
-    """Return the lines in descending order of bits per byte, from the scores that `strangest` has stored."""
+    """Return the lines in descending order of bits per byte, from the scores that `rnnlm score` has stored."""
     scoring = score_texts(home, scoring_config(text))
     assert scoring.output is not None
     with reading_scores(scoring.output) as connection:
@@ -124,7 +124,7 @@ def ranked(lines: list[str], costs: list[float]) -> list[int]:
 
 
 def rarest(lines: list[str], groups: list[str]) -> list[int]:
-    """Return the lines of the rarest groups first. Equally rare groups are in random order."""
+    """Order lines by the number of lines in their group, the rarest group first and equally rare groups at random."""
     sizes = Counter(groups)
     draw = random.Random(5)
     return ranked(lines, [draw.random() - sizes[group] for group in groups])

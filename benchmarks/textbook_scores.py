@@ -1,4 +1,4 @@
-"""Measure how much the sums of a textbook's back-off scores over all words differ from 1, the sum of probabilities.
+"""Measure how far the sum of a textbook's back-off scores over all words is from 1, the sum of probabilities.
 
     python benchmarks/textbook_scores.py FILE [--contexts 1000]
 

@@ -47,7 +47,7 @@ MODEL = ModelConfig(hidden_size=HIDDEN, layers=LAYERS, tie_embeddings=False, rec
 
 @dataclass
 class Contender:
-    """A model in training. Its curve has (tokens, seconds, validation perplexity) after each turn."""
+    """A model in training. Its curve has a point (tokens, seconds, validation perplexity) for each turn."""
 
     side: str
     learning_rate: float
@@ -126,7 +126,7 @@ def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Conte
     ours = fresh_model(train, size)
     model = TextbookLanguageModel(size, HIDDEN, LAYERS)
     named = {name.replace("stack.", ""): value for name, value in ours.state_dict().items()}
-    # The model of textbook.py may predict every class, so excluded classes get a finite bias.
+    # The bias of excluded classes is finite here, because the model of textbook.py may predict every class.
     named["head.bias"] = named["head.bias"].masked_fill(ours.never_predicted, -30.0)
     model.load_state_dict(named)
     trainer = TextbookTrainer(model, rate)
@@ -159,9 +159,9 @@ def warm(step: int) -> float:
 
 
 def fresh_model(train: TokenRows, size: int) -> LanguageModel:
-    """Return a model that is the same for both sides.
+    """Return a model with the initial weights that both sides use.
 
-    U is orthogonal, and the output bias is the unigram distribution.
+    The recurrent matrix U is orthogonal, and the output bias gives the unigram distribution.
     """
     return build_model(MODEL, size, 0, np.log(np.maximum(unigram(train, size), 1e-9)).astype(np.float32))
 

@@ -152,14 +152,14 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
 
 
 def zipf() -> np.ndarray:
-    """Return word frequencies of shape (V,) by the Zipf-Mandelbrot law. `<pad>` and `<bos>` are never predicted."""
+    """Return word frequencies by the Zipf-Mandelbrot law, as an array of shape (V,). `<pad>` and `<bos>` have 0."""
     frequencies = 1.0 / (np.arange(VOCABULARY) + 2.7)
     frequencies[[0, 2]] = 0.0
     return frequencies / frequencies.sum()
 
 
 def zipf_batch(size: int, seed: int, device: str) -> Batch:
-    """Return a batch on `device`. A training run also keeps its text on the device."""
+    """Return a batch of random words on `device`, where a training run also keeps its text."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
     input_ids, target_ids = shifted(text)
@@ -173,7 +173,7 @@ def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
 
 
 def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
-    """Return the peak memory of three steps in MiB, for model, gradients, optimizer and activations."""
+    """Return the peak memory of three training steps in MiB, for model, gradients, optimizer and activations."""
     before = torch.cuda.memory_allocated() / 2**20 if options.device == "cuda" else process_peak()
     step = training_step(name, options)
     for seed in range(3):
@@ -184,10 +184,10 @@ def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
 
 
 def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
-    """Return the arithmetic rate of each exact step, relative to a bfloat16 product of 8,192 x 8,192 matrices."""
+    """Return the rates of the exact steps as fractions of the rate of a bfloat16 product of 8,192 x 8,192 matrices."""
     size, count = 8_192, 20
     left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
-    for repeats in (3, count):  # The three products of the first round are a warm-up.
+    for repeats in (3, count):  # The first iteration is a warm-up of three products.
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(repeats):

@@ -84,7 +84,7 @@ def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied
 
 @contextlib.contextmanager
 def drawn_from(source: str, seed: int) -> Iterator[None]:
-    """Replace the seed of one source of randomness inside the block."""
+    """Use another seed for one source of randomness inside the `with` block."""
     build_model, training_batches, step_generator = train.build_model, train.training_batches, seeding.step_generator
     replaced: dict[str, tuple[Any, str, Any]] = {
         "initial weights": (train, "build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),

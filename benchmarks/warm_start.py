@@ -35,7 +35,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5
-SMALL = [  # With these settings, a nightly run takes 15 seconds and has a few hundred validation documents.
+SMALL = [  # These settings limit a nightly run to 15 seconds and the validation text to a few hundred documents.
     "corpus.name=growing",
     "corpus.valid_share=0.2",
     "tokenizer.vocabulary_size=4000",
@@ -114,7 +114,7 @@ def run_night(home: Home, config: PipelineConfig) -> Night:
 
 
 def decision(registered: RegisteredVersion) -> str:
-    """Return a text such as 'champion, 214 documents' or 'challenger (not shown to be better), 214 documents'."""
+    """Return the decision about a version as text, such as 'champion, 214 documents'."""
     evidence = registered.evidence
     if evidence is None:
         return f"{registered.alias} ({registered.reason[:60]})"

@@ -33,7 +33,7 @@ PLAIN_WORDS = {  # Simpler versions of some of pydantic's messages about numbers
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-# The headings of the overview of commands, in their order.
+# The headings in the overview of commands, in their order.
 HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")
 COMMAND_MODULES = Path(__file__).with_name("commands")
 
@@ -136,16 +136,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with sigterm_raises():
             code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
-            # Typer has converted KeyboardInterrupt to exit code 130.
+            # Typer has converted KeyboardInterrupt to the exit code 130 of SIGINT.
             return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         complain(str(error))
         return USER_ERROR
-    except OSError as error:  # An error of a disk, path or pipe without a better message.
+    except OSError as error:  # This is an error of a disk, path or pipe for which no other code has a message.
         return report_system_error(error)
-    except Exception as error:  # An error during imports, before the command begins.
+    except Exception as error:  # This is an error during imports, before the command begins.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -162,12 +162,15 @@ def report_system_error(error: OSError) -> int:
 
 
 def complain(reason: str) -> None:
-    """Print to standard error why the command ends. Control characters in `reason` are escaped or removed."""
+    """Print the reason why the command ends to standard error.
+
+    Control characters in `reason` are escaped or removed.
+    """
     print(f"rnnlm: {terminal_text(reason)}", file=sys.stderr)
 
 
 def check_open_files() -> None:
-    """Exit with an error message if the limit of open files is too low for a server and a training run."""
+    """Exit with an error message if the limit of open files is too low for a server and a training."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
         complain(too_few_files())
@@ -199,12 +202,11 @@ def flushed(code: int) -> int:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for each standard stream that the caller has closed.
+    """Open /dev/null for each standard stream that the caller has closed, and set its handling of invalid characters.
 
-    Otherwise another file would get its descriptor.
-
-    Input bytes that are not valid text are read as lone surrogates, which every tokenizer replaces by U+FFFD.
-    Characters that the output's encoding lacks are written as escapes.
+    Without this, another file would get the descriptor of a closed stream. Input bytes that are not valid text are read
+    as lone surrogates, which every tokenizer replaces by U+FFFD. Characters that the output's encoding lacks are
+    written as escapes.
     """
     closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     for number in closed:
@@ -231,12 +233,12 @@ def build_group() -> TyperGroup:
 
 
 def report_wrong_call(error: typer.TyperException) -> int:
-    """Print in one line what is wrong with the arguments. For a call without arguments, Typer has printed the help."""
+    """Print one line about wrong arguments. For a call without arguments, Typer has already printed the help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     for pattern, plain in PLAIN_WORDS.items():
         message = re.sub(pattern, plain, message)
-    if not message:  # The command was called without arguments.
+    if not message:  # The command was called without arguments, so there is no message.
         return 0
     path = context.command_path if context is not None else "rnnlm"
     if wrong := re.match(r"No such command '([^']*)'", message):
@@ -265,7 +267,8 @@ def sigterm_raises() -> Iterator[None]:
 
     Inside the block, Prefect, training and uvicorn install their own signal handlers.
     """
-    if threading.current_thread() is not threading.main_thread():  # Only the main thread may set signal handlers.
+    # SIGTERM is not handled here, because only the main thread may set signal handlers.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 
@@ -281,15 +284,16 @@ def sigterm_raises() -> Iterator[None]:
 
 def console_entry() -> NoReturn:
     """Run the command. This is the entry point of the installed `rnnlm` script."""
-    # Other users must not be able to write to files of an rnnlm home, because later commands load these files.
+    # Files are not writable by other users, because later commands load files of the rnnlm home and may execute their
+    # code.
     os.umask(os.umask(0o022) | 0o022)
     fill_standard_streams()
     check_open_files()
     check_current_folder()
     code = main()
-    # Threads of Prefect outlive the interpreter's teardown and keep DuckDB's types alive. nanobind would report them in
-    # fifty lines. Therefore the exit functions, one of which stops the temporary server, are run here, and the process
-    # exits without a teardown. CPython (3.11 to 3.14) has no public function that runs them.
+    # The exit functions, one of which stops the temporary server, run here, and the process then exits without a
+    # teardown. In a teardown, Prefect's threads would keep DuckDB's types alive, which nanobind reports in fifty lines.
+    # CPython (3.11 to 3.14) has no public function that runs exit functions.
     atexit._run_exitfuncs()
     os._exit(flushed(code))
 

@@ -49,7 +49,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
             match=seconds another speed means another number of tokens.
     """
     config = start_flow_run(config)
-    prepared = prepare(config.pipeline)  # This warns of copied text before anything is trained.
+    prepared = prepare(config.pipeline)  # Copied text is reported here, before any model is trained.
     dataset = prepared.dataset
     configs = matched_configs(config, dataset)
     costs = compare_costs(configs, dataset, config.cost_seconds, force=force)
@@ -82,8 +82,8 @@ def tuning_trials(
 ) -> tuple[Trial, ...]:
     """Return the results of all trials on a fraction of the tokens, and of the FINALISTS on all tokens.
 
-    `short` and `whole` are the configurations for these two steps. The second step is needed because a high learning
-    rate may be the best one after a fraction of the tokens, but not after all of them.
+    `short` and `whole` are the configurations for these two steps. The second step is needed because the best learning
+    rate for a fraction of the tokens may be too high for all of them.
     """
     trials = [
         Trial(settings=settings, validation_perplexity=trial_perplexity(short, settings, dataset))
@@ -102,7 +102,7 @@ def tuning_trials(
 
 
 def trial_perplexity(pipeline: PipelineConfig, settings: TunedSettings, dataset: DatasetRecord) -> float | None:
-    """Train with the settings and return the validation perplexity, or None if training diverged."""
+    """Train a model with `settings`, and return its validation perplexity, or None if training diverged."""
     config = with_settings(pipeline, settings, pipeline.training.seed)
     try:
         return train_model(config, dataset).best_validation_perplexity

@@ -51,7 +51,7 @@ from tasks.registration import raise_events, register_run
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus
 from tasks.training import choose_network, train_model
 
-# The lines of this logger below `rnnlm` appear on every console and in the run's log.
+# The lines of this logger, which is below `rnnlm`, appear on every console and in the run's log.
 logger = logging.getLogger("rnnlm.pipeline")
 
 
@@ -193,7 +193,8 @@ def evaluate_and_register(
     logged = log_results(run, evaluation, samples, plots)
     registered = register_run(config, dataset, run, evaluation, samples, told, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
-    if not evaluation.skipped:  # If the evaluation was skipped, an earlier run has published both artifacts.
+    # Both artifacts are published only once: if the evaluation was skipped, an earlier run has published them.
+    if not evaluation.skipped:
         create_table_artifact(
             score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
         )
@@ -206,8 +207,9 @@ def evaluate_and_register(
 
 
 def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: TrainedRecord, seeds: int) -> SeedScores:
-    """Train the first run's model again with the following seeds, and score all runs."""
-    config = choose_network(config, dataset)  # This returns the size that was chosen for the first run.
+    """Train the first run's model again with the following seeds, and return the scores of all runs."""
+    # The size is the same as in the first run, because choose_network() returns its stored choice.
+    config = choose_network(config, dataset)
     runs, evaluations = [first.run], [first.evaluation]
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
         logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)

@@ -1,4 +1,4 @@
-"""A scheduled flow that gives runs of killed processes a final state, and restarts interrupted runs."""
+"""A scheduled flow that sets a final state for runs of killed processes, and restarts interrupted runs."""
 
 from prefect.client.orchestration import get_client
 
@@ -11,7 +11,7 @@ from rnnlm.storage.home import find_home
 
 @rnnlm_flow("settle")
 def settle_flow() -> int:
-    """Give dead runs a final state, and restart interrupted runs.
+    """Set a final state for dead runs, and restart interrupted runs.
 
     Return the number of flow, task and MLflow runs that got a final state.
     """

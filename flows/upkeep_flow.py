@@ -1,4 +1,4 @@
-"""A scheduled flow that removes items from the rnnlm home that its retention rules do not keep."""
+"""A scheduled flow that removes items from the rnnlm home that are not kept by its retention rules."""
 
 from prefect.artifacts import create_markdown_artifact
 

@@ -7,7 +7,7 @@ It does not use Prefect.
     model = rnnlm.train("my-text.txt", minutes=1)
     model = rnnlm.load("rnnlm-my-text")
 
-Importing rnnlm imports neither torch nor MLflow. They are imported when one of these functions is first used.
+Importing rnnlm imports neither torch nor MLflow. They are imported when rnnlm.train or rnnlm.load is first used.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The exceptions of rnnlm. Each message contains the expected and the found value, the location, and what to do."""
+"""The exceptions of rnnlm. Each message says what was expected, what was found, where, and what to do."""
 
 import difflib
 from collections.abc import Iterable

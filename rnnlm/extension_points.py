@@ -1,4 +1,4 @@
-"""The extension points, to which extensions add functions. Other packages use them, and import no extension by name.
+"""The extension points, to which extensions add functions. Other packages use the points without naming an extension.
 
 An extension is a package rnnlm/extensions/NAME. Its __init__.py may define EXTENSION, an `Extension` that lists the
 names of the objects it adds, so that nothing is imported before it is used. Its folder `presets/`, if it exists, adds
@@ -24,7 +24,7 @@ class AddedSection:
     path: str  # The dotted path of the section, such as training.teacher.
     kind: str  # The class of the section in the form module:class. It is a subclass of Section.
     description: str
-    added_later: bool = False  # The argument of setting() with this name.
+    added_later: bool = False  # Whether the section was added after configurations were first stored; see setting().
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 LARGEST_EXPONENT = 700.0  # The largest exponent of exp. A float64 overflows above 709. sql/ uses the same limit.
 NATS_PER_BIT = math.log(2)
-SPELLED_BYTE_BITS = 8  # The number of bits for a byte that is encoded without a model.
+SPELLED_BYTE_BITS = 8  # The number of bits for a byte that is encoded without a language model.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Score:
 
 
 def perplexity(nll_nats_per_token: float) -> float:
-    """Return exp(mean negative log-likelihood), at most exp(700). The result of NaN is NaN."""
+    """Return the perplexity, which is exp(mean negative log-likelihood) and at most exp(700), or NaN for NaN."""
     return math.exp(min(nll_nats_per_token, LARGEST_EXPONENT))
 
 

@@ -35,8 +35,8 @@ from rnnlm.training.training_run import OpenTracker, run_training
 def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
     """Run all stages, from the corpus to the registered model. A stage with verified output is skipped.
 
-    The lock of the registry only excludes other processes of this machine. If several machines share a registry, models
-    should therefore be registered by flows.
+    The lock of the registry excludes only other processes of this machine. If several machines share a registry, models
+    should therefore be registered by the flows.
     """
     prepared = prepare_data(home, config)
     trained = train_and_register(home, config, prepared.dataset)

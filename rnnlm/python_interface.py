@@ -1,6 +1,6 @@
-"""The functions `rnnlm.train` and `rnnlm.load`, which use the library in one line of Python.
+"""The functions `rnnlm.train` and `rnnlm.load`, each of which needs only one line of Python.
 
-They need neither Prefect nor a server. torch and MLflow are imported inside the functions. Importing them takes
+They need neither Prefect nor a server. torch and MLflow are imported inside the functions, because importing them takes
 seconds, and wrong arguments are rejected first.
 """
 
@@ -103,7 +103,10 @@ def home_of(folder: AnyPath | None) -> Home:
 
 
 def checked_path(name: str, value: Any) -> str:
-    """Return the path as a string. Raise ConfigError if the value is not a string or path, or if it is empty."""
+    """Return the path `value` as a string. Raise ConfigError if it is empty, or not a string or path.
+
+    `name` is the argument's name in the error.
+    """
     if not isinstance(value, str | os.PathLike):
         raise ConfigError(f"{name}: expected a text or a path, got {type(value).__name__}")
     text = os.fspath(value)

@@ -70,7 +70,7 @@ class Model:
         """
         given = checked_texts(texts)
         remaining, tables = iter(given), []
-        # `rnnlm score` divides the texts in the same way.
+        # The texts are divided into shards of the same size as by `rnnlm score`.
         while shard := list(islice(remaining, SHARD_DOCUMENTS)):
             tables.append(self._scores([with_line_end(readable(text)) for text in shard]))
         scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
@@ -202,7 +202,7 @@ def shape(model: "LanguageModel") -> str:
 def checked_texts(texts: Any) -> list[str]:
     """Return the texts as a list. A single string becomes a list of one text.
 
-    If a value is not a string, raise a TextError that contains its position.
+    Raise TextError if a text is not a string. The message contains its position.
     """
     if isinstance(texts, str):
         return [texts]
@@ -227,5 +227,5 @@ def readable(text: str) -> str:
 
 
 def shown(text: Any) -> str:
-    """Return at most 40 characters of the text for a message."""
+    """Return the beginning of the text, at most 40 characters, for an error message."""
     return f"{text!r:.40}"

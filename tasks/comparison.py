@@ -1,4 +1,4 @@
-"""Measure the training costs of kinds of models, and report their comparison."""
+"""Measure the training costs of the compared models, and report their comparison."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -32,7 +32,7 @@ def report_comparison(
     score_warnings: tuple[str, ...] = (),
     force: bool = False,
 ) -> ModelComparison:
-    """Write the results of all models: values, plots, and one HTML page."""
+    """Write the results of all compared models: values, plots, and one HTML page."""
     comparison = model_comparison.compare_models(find_home(), config, dataset, trained, costs, force=force)
     comparison = comparison.model_copy(update={"score_warnings": score_warnings})
     with atomic_file(comparison.picture) as partial:

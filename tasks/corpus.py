@@ -1,4 +1,4 @@
-"""Obtain a corpus and train its tokenizer."""
+"""Download or read a corpus, and train its tokenizer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from tasks.operations.task_runners import engine_of, piece_task
 
 
 def name_download() -> str:
-    """Return the name of the task run, which contains the corpus's name, because a path or URL may be long."""
+    """Return the task run's name. It contains the corpus's name instead of its path or URL, which may be long."""
     return f"download {corpus_name(task_run.parameters['config'])}"
 
 
@@ -42,7 +42,7 @@ def count_corpus_words(
 def learn_tokenizer(
     corpus: CorpusRecord, config: TokenizerConfig, engine: EngineConfig = EngineConfig(), force: bool = False
 ) -> TokenizerRecord:
-    """Train a tokenizer on a corpus's training split. The engine that `engine` selects counts the words."""
+    """Train a tokenizer on a corpus's training split, whose words are counted by the engine that `engine` selects."""
     return tokenizer_training.train_tokenizer(
         find_home(), corpus, config, force=force, open_engine=engine_of(count_corpus_words, engine)
     )

@@ -1,4 +1,4 @@
-"""Evaluate a run, measure and sample its model, and log the results."""
+"""Evaluate a run's model, sample from it, and log the results."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def evaluate_perplexity(
 
 
 def name_measurement() -> str:
-    """Return the name of the task run, which contains the measurement and the corpus."""
+    """Return the task run's name, which contains the names of the measurement and the corpus."""
     parameters = task_run.parameters
     return f"measure {parameters['measurement'].name} of {parameters['dataset'].corpus_name}"
 

@@ -1,4 +1,4 @@
-"""Score texts with a registered model, and compare their scores with those of the model's validation text."""
+"""Score texts with a registered model, and compare the scores with those of the model's validation text."""
 
 from pathlib import Path
 
@@ -43,5 +43,5 @@ def list_strange_documents(config: ScoringConfig, scoring: ScoringRecord) -> tup
 
 @task(task_run_name="filter texts", cache_policy=NO_CACHE)
 def filter_input(config: FilterConfig, scoring: ScoringRecord) -> FilterRecord:
-    """Write the kept and the dropped documents."""
+    """Write the documents of the input to two folders, one for the kept and one for the dropped documents."""
     return filter_texts(find_home(), config, scoring)

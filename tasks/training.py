@@ -56,7 +56,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
 
 
 def find_origin() -> RunOrigin | None:
-    """Return the flow run that Prefect's list shows. It is not the subflow of another run."""
+    """Return the flow run that Prefect's list of runs shows, which is not the subflow of another run."""
     if FlowRunContext.get() is None:
         return None
     with contextlib.suppress(Exception), get_client(sync_client=True) as client:

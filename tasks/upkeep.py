@@ -1,4 +1,4 @@
-"""Remove from the rnnlm home what its retention rules do not keep."""
+"""Remove items from the rnnlm home that its retention rules do not keep."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -11,7 +11,7 @@ from tasks.operations.registry_turn import registry_turn
 
 @task(task_run_name="prune the home", cache_policy=NO_CACHE)
 def prune(config: RetentionConfig, in_use_since: float | None) -> PruneRecord:
-    """Remove from the rnnlm home what its retention rules do not keep.
+    """Remove items from the rnnlm home that its retention rules do not keep, and report them.
 
     `in_use_since` is the start time of the oldest running flow run, in seconds since 1970.
     """

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
-    """Return the value of build(folder). The first process that needs the value creates it, and the others read it.
+    """Return the value of build(folder), which only the first test process that needs the value computes.
 
     The folder is shared, so a test that changes its contents must copy it first.
     """
@@ -26,7 +26,7 @@ def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T
     with FileLock(f"{folder}.lock"):
         value = folder.with_suffix(".pickle")
         if not value.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # A killed process may have left the folder.
+            shutil.rmtree(folder, ignore_errors=True)  # Remove what a killed process may have left in the folder.
             folder.mkdir()
             built = build(folder)
             partial = value.with_suffix(".partial")

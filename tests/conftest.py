@@ -42,7 +42,7 @@ Chain = dict[str, StageRecord]
 class OneProcessPerFile(LoadFileScheduling):
     """A scheduler that runs the tests of a file in one process, and all files that need Prefect in the same process.
 
-    Hence the Prefect server is started only once.
+    Hence the tests share a single Prefect server.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -51,7 +51,7 @@ class OneProcessPerFile(LoadFileScheduling):
 
 @functools.cache
 def scope_of_file(name: str) -> str:
-    """Return the scope of a file's tests. `name` is the file's path in the repository, as in a node id."""
+    """Return the group of tests that run in the same process. `name` is a file's path in the repository."""
     text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
     return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
 
@@ -62,7 +62,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files directly in tests/ first. They take minutes, and would otherwise be the last ones to end."""
+    """Run the test files directly in tests/ first, because they take minutes."""
     items.sort(key=lambda item: item.path.parent != Path(__file__).resolve().parent)
 
 
@@ -85,7 +85,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a migrated, empty MLflow store, because a migration takes seconds and a copy does not."""
+    """Return an empty MLflow store with the current schema. Tests copy it, because its creation takes seconds."""
     return built_once(tmp_path_factory, mlflow_database)
 
 
@@ -256,7 +256,10 @@ def register(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> Registrar:
-    """Return a registrar of the toy run. The toy corpus is too small for a second version to become champion."""
+    """Return a function that registers the toy run.
+
+    The toy corpus is too small for a second version to become champion.
+    """
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
@@ -281,7 +284,7 @@ def registry_template(
 
 
 def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
-    """Copy the session's results to the rnnlm home, and return a registrar of their run."""
+    """Copy the session's results to the rnnlm home, and return the object that registers their run."""
     records: dict[str, Any] = copy_chain(home, chain_template)
     del records["corpus"], records["tokenizer"]
     return Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)
@@ -289,7 +292,7 @@ def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
 
 @pytest.fixture
 def registered(register: Registrar, registry_template: Home) -> Registrar:
-    """Return a registrar of the toy run, whose version 1 is already champion."""
+    """Return the object that registers the toy run, after version 1 of the run has become champion."""
     copy_home(registry_template, register.home)
     return register
 
@@ -300,7 +303,8 @@ def copy_home(template: Home, home: Home) -> None:
 
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     move_locations(home.mlflow_database, template.root, home.root)
-    utils._artifact_repos_cache.clear()  # MLflow caches the folder of each model id, and the copies have the same ids.
+    # MLflow caches the folder of each model id. The copies have the same ids in other folders.
+    utils._artifact_repos_cache.clear()
 
 
 @pytest.fixture(scope="session")

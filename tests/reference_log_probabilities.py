@@ -1,4 +1,4 @@
-"""Compute a model's predictions by their definition: a forward pass and a separate n-gram search per position."""
+"""Compute the probabilities of a mixture by their definition: a forward pass and an n-gram search per position."""
 
 from collections.abc import Sequence
 
@@ -17,5 +17,5 @@ def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torc
             of_counts, known = model.mixture.counts.distribution(list(token_ids[: place + 1])[::-1])
             share = model.mixture.shares[known]
             probabilities[place] = (1 - share) * probabilities[place] + share * of_counts
-    with np.errstate(divide="ignore"):  # Tokens that are never predicted have a log-probability of log 0.
+    with np.errstate(divide="ignore"):  # The logarithm of 0, for tokens that are never predicted, gives no warning.
         return torch.from_numpy(np.log(probabilities)).float()

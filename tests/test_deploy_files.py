@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with each other, with the page about deployment, and with the programs that read them."""
+"""The files of deploy/ agree with each other, with the page about deployment, and with the programs that use them."""
 
 import json
 import re
@@ -142,7 +142,7 @@ def test_only_the_proxy_can_be_reached() -> None:
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
     assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
-    assert text.count("reverse_proxy") == len(sites)  # The file has no other site, such as a site for any host name.
+    assert text.count("reverse_proxy") == len(sites)  # There is no other site, in particular none for every host name.
 
     documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}

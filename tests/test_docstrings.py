@@ -33,7 +33,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def failing(source: str) -> list[int]:
-    """Return the lines of docstrings that begin with a gloss, and of functions' docstrings that begin with a noun."""
+    """Return the lines of docstrings that begin with such a fragment, or with a noun for a function."""
     return [
         line
         for line, (sentence, is_called) in first_sentences(source).items()

@@ -54,7 +54,7 @@ def module_of(path: Path) -> str:
 
 @functools.cache
 def imported(tree: Path, path: Path) -> frozenset[str]:
-    """Return the dotted names of imported modules, and of the objects that are imported from them."""
+    """Return the dotted names of the modules that a file imports, and of the objects that it imports from them."""
     names: set[str] = set()
     for module, parts in imports((tree / path).read_text(encoding="utf-8"), path.parent.parts):
         names |= {module, *(f"{module}.{part}" for part in parts)}

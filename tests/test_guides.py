@@ -33,7 +33,7 @@ class Guide(NamedTuple):
 
     write: Callable[[Path], None]  # This function writes the files that the page expects.
     before: tuple[str, ...] = ()  # The commands of other pages that must run first.
-    replaced: tuple[tuple[str, str], ...] = ()  # Replacements in the page's lines, in their order.
+    replaced: tuple[tuple[str, str], ...] = ()  # Replacements that are made in the page's lines, in this order.
     # Lines that contain one of these texts are left out, because they need other servers or an interrupted run.
     left_out: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""`make` chooses one of the supported interpreters, and installs the required packages."""
+"""`make setup` chooses one of the supported interpreters, and installs the required packages."""
 
 import os
 import re
@@ -176,7 +176,7 @@ def test_uv_brings_an_interpreter_where_none_is_found(checkout: Path) -> None:
 
 
 def installed(said: str) -> list[str]:
-    """Return the installed projects in the order of the commands. The dot stands for rnnlm."""
+    """Return the projects that pip or uv installed, in the order of the commands. The dot stands for rnnlm."""
     return re.findall(r'pip install .* --editable "(.*)"', said)
 
 

@@ -99,7 +99,10 @@ class Machine:
     def install(
         self, asked: str = "", *, index: str | None = None, package_index: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the program with TORCH=asked. `index` is the address of PyTorch's index."""
+        """Install torch with TORCH=asked, and return the finished process.
+
+        `index` is the address of PyTorch's index.
+        """
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "TORCH"))}
         environment |= {
             "PATH": f"{self.folder / 'bin'}:/bin",
@@ -215,7 +218,7 @@ def test_an_environment_keeps_its_build_unless_another_one_is_asked_for(machine:
     asked = len(machine.indexes.asked)
     assert machine.install().returncode == 0
     assert machine.version == f"{PINNED}+cpu"
-    # Nothing is requested from an index, because the build is already installed.
+    # No index is requested, because the build is already installed.
     assert len(machine.indexes.asked) == asked
     for build, version in (("cuda", PINNED), ("cpu", f"{PINNED}+cpu")):
         assert machine.install(build).returncode == 0

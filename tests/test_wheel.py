@@ -109,7 +109,7 @@ def test_a_wheel_trains_and_serves_without_the_checkout(commands: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, tmp_path: Path) -> None:
-    """The new version reads the models of release 0.3.0, and trains the next model. No file is a pickle."""
+    """The new version reads the models of release 0.3.0 and trains the next model. No file is a pickle."""
     text, home = tmp_path / "text.txt", tmp_path / "home"
 
     def rnnlm(scripts: Path, *arguments: str) -> Any:
@@ -127,7 +127,8 @@ def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, 
     (model,) = rnnlm(commands, "models")
     assert model["model_version"] == 1
     assert rnnlm(commands, "generate", model["model_name"], "--prompt", "the", "--seed", "1")["text"]
-    assert rnnlm(commands, "evaluate", model["model_name"])  # Release 0.3.0 has stored the text.
+    # The evaluation needs only the text that release 0.3.0 has stored.
+    assert rnnlm(commands, "evaluate", model["model_name"])
 
     write_text(text, 500)
     new = rnnlm(commands, "run", "--preset", "smoke", "--corpus", str(text))

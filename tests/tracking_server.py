@@ -54,7 +54,7 @@ class TrackingServer:
     def stop(self) -> None:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):  # The server may already have ended.
-                os.killpg(self.process.pid, signal.SIGTERM)  # This also ends the server's worker.
+                os.killpg(self.process.pid, signal.SIGTERM)  # The signal to the group also ends the server's worker.
             try:
                 self.process.wait(timeout=20)
             except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Convert a function to a Typer command. Two kinds of parameters are treated specially.
+"""Convert a function to a Typer command. Parameters of two types become several options.
 
 A `Session` parameter becomes the option --json, and a `FlowSession` parameter also --verbose and --quiet. A parameter
 with an OptionGroup as annotation (option_groups.py) becomes several options.
@@ -34,11 +34,11 @@ class Session:
     json: bool
 
     def print_result(self, text: str, value: Any) -> None:
-        """Print `text` to standard output, or with --json `value` as JSON. The value may contain records."""
+        """Print `text` to standard output, or `value` as JSON with --json. The value may contain records."""
         self.print_line(json_of(value) if self.json else terminal_text(text))
 
     def print_line(self, text: str) -> None:
-        """Print text to standard output. Raise HomeError if the disk with the output is full."""
+        """Print text to standard output. Raise HomeError if the disk to which the output is written is full."""
         try:
             print(text, file=self.out, flush=True)
         except OSError as error:
@@ -110,7 +110,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
 
 
 def help_of(function: Callable[..., None]) -> dict[str, Any]:
-    """Split a docstring into Typer's help (all paragraphs but the last) and the examples in the last paragraph."""
+    """Return Typer's arguments for a docstring: all paragraphs but the last as help, and the last one as examples."""
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"
@@ -118,17 +118,17 @@ def help_of(function: Callable[..., None]) -> dict[str, Any]:
 
 
 def flowing(text: str) -> str:
-    """Join the lines of each paragraph, because the terminal may be narrower or wider than the source code."""
+    """Return the text with each paragraph in one line, because the terminal may be narrower or wider than the code."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 @dataclasses.dataclass
 class CommandParameters:
-    """The parameters of a command's function in their order, with the options that Typer needs for them."""
+    """The parameters of a command's function in their order, and the options that Typer needs for them."""
 
     session: str = ""  # The name of the parameter whose type is Session.
     session_kind: type[Session] = Session
-    # The groups of options, each with the name of its parameter as key.
+    # The groups of options. The keys are the names of their parameters.
     options: dict[str, OptionGroup] = dataclasses.field(default_factory=dict)
     kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # The type of each parameter in `options`.
 
@@ -168,7 +168,7 @@ class CommandParameters:
         )
 
     def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the command's function, computed from the values of the options."""
+        """Return the arguments for the command's function, given the session and the values of the options."""
         arguments: dict[str, Any] = {self.session: session}
         for name, group in self.options.items():
             kind = self.kinds[name]
@@ -177,7 +177,7 @@ class CommandParameters:
 
 
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return `function` with single options instead of its session and groups of options, as Typer requires.
+    """Return `function` with one parameter for each option instead of its session and groups of options.
 
     When the returned function runs, it opens a session, which sets the environment and reserves standard output for
     results.
@@ -207,13 +207,13 @@ def log_to_terminal(line_format: str, anew: bool = False) -> None:
 
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
-    """Set up the rnnlm home and the environment. Warnings and other output of libraries go to standard error."""
+    """Open the rnnlm home and set the environment. Warnings and other output of libraries go to standard error."""
     from flows.operations.prefect_environment import set_environment
 
     home = find_home()
     set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
-    if kind is not FlowSession:  # In a FlowSession, Prefect shows the log lines.
+    if kind is not FlowSession:  # In a FlowSession, Prefect writes the log lines to the console.
         log_to_terminal("rnnlm: %(message)s")
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)

@@ -15,8 +15,8 @@ HEADING = "Measure"
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
 )
-# Options of the pipeline, without `minutes`, because --match seconds --budget replaces it, and without `promote`,
-# because a comparison registers no model.
+# Options of the pipeline. `minutes` is missing, because --match seconds --budget replaces it, and `promote`, because a
+# comparison registers no model.
 PIPELINE_SETTINGS = ("epochs", "hidden_size", "engine", "ray_address")
 
 

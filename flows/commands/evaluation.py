@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
 HEADING = "Measure"
-# Settings of a corpus that describe a particular text, and do not apply when another text is scored.
+# Settings of a corpus that describe a particular text. They do not apply to another text that is scored.
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")
 
 
@@ -86,7 +86,7 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
         raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
-    if corpus is not None:  # Keep the settings for reading a text, but not those that describe a particular text.
+    if corpus is not None:  # The settings for reading a text are kept, but not those that describe a particular text.
         own = {name: value for name, value in own.items() if name not in OF_ONE_TEXT}
     for override in overrides:
         if not override.startswith("corpus."):

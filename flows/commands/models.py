@@ -184,7 +184,7 @@ def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
 
 
 def prompts_from_input() -> Iterator[str]:
-    """Yield the lines of standard input. On a terminal, show a prompt sign and allow editing of the line."""
+    """Yield the lines of standard input. On a terminal, show a prompt and allow editing of the line."""
     if not sys.stdin.isatty():
         yield from (line.rstrip("\n") for line in sys.stdin)
         return

@@ -73,7 +73,7 @@ def block_of(url: str) -> "NotificationBlock":
     if not separator or not rest:
         raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
     if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
-        # Slack reads the field `text`.
+        # The body has the field `text`, which Slack reads.
         body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
     block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services to Apprise.

@@ -13,13 +13,16 @@ from rnnlm.extension_points import Point, plugged
 
 
 class OptionGroup(Protocol):
-    """An annotation of a parameter of type `kind`. It converts the parameter to several options."""
+    """An annotation of a parameter of type `kind`, which becomes several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        """Return Typer's annotation and the default of each field. A required field has inspect.Parameter.empty."""
+        """Return Typer's annotation and the default of each option.
+
+        The default of a required option is Parameter.empty.
+        """
 
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """Return the parameter's value, computed from the values of its options by field."""
+        """Return the parameter's value, given the values of its options."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +32,8 @@ class SectionFields:
     Pydantic parses the options' values from text.
     """
 
-    names: dict[str, str]  # The name of the option for each field.
-    # For some fields, the environment variable whose value is used if the option is not given.
+    names: dict[str, str]  # The option's name for each field.
+    # The environment variables of some fields, each of which is used if the option is not given.
     variables: dict[str, str]
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
@@ -42,8 +45,8 @@ class SectionFields:
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
         """Return the section.
 
-        Its `model_fields_set` contains the fields whose options were given. For a wrong value, raise ConfigError with
-        the name of the option.
+        Its `model_fields_set` contains the fields whose options were given. If a value is wrong, raise a ConfigError
+        with the name of the option.
         """
         given = {
             field: parsed(value, kind.model_fields[field])
@@ -54,7 +57,7 @@ class SectionFields:
 
 
 def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
-    """Return options --PREFIX-NAME for the fields `names`, and options with other names for the fields in `renamed`."""
+    """Return options --PREFIX-NAME for the fields `names`, and options with other names for those in `renamed`."""
     options = {name: name for name in names} | {field: option for option, field in renamed.items()}
     named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
     return SectionFields(named, variables or {})
@@ -151,7 +154,7 @@ def takes_list(field: FieldInfo) -> bool:
 def metavar(option: str, annotation: Any) -> str:
     """Return the placeholder for the option's value in --help: N, the choices, or the option's name."""
     origin = get_origin(annotation)
-    # The annotation is X | None, or X with bounds, so the placeholder for X is returned.
+    # The annotation is X | None, or X with bounds, of which X determines the placeholder.
     if origin in (types.UnionType, Union, Annotated):
         return metavar(option, get_args(annotation)[0])
     if origin is tuple:

@@ -45,7 +45,7 @@ def complete_settings(incomplete: str) -> list[str]:
 
 
 def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted paths of all fields that --set accepts."""
+    """Yield the dotted paths of all fields that can be set by --set."""
     for name, field in section.model_fields.items():
         section_below: Any = field.annotation
         if is_section(section_below):
@@ -77,7 +77,7 @@ Preset = Annotated[str | None, pipeline_option("--preset", "NAME", PRESET_HELP, 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """The options of commands that run the pipeline or a part of it. A command may select some of them."""
+    """The options of commands that run the pipeline or a part of it. Each command selects some of them."""
 
     corpus: Corpus = None
     preset: Preset = None
@@ -146,13 +146,16 @@ class PipelineOptions:
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
     """Return the default preset, changed by `defaults` and then by --set.
 
-    It is for commands that only need a dataset.
+    It is used by commands that need only a dataset.
     """
     return with_checked_source(build_config(None, [*defaults, *(overrides or ())], corpus))
 
 
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:
-    """Raise an error if the corpus source is invalid on this machine, before a Prefect server is started."""
+    """Return the configuration.
+
+    Raise an error, before a server is started, if its source is invalid on this machine.
+    """
     from rnnlm.corpora.download import check_source
 
     check_source(config.corpus, find_home())

@@ -91,7 +91,7 @@ def train_command(
 
 
 def check_device(config: PipelineConfig) -> None:
-    """Raise an error if training needs a device that this machine lacks, before a Prefect server is started."""
+    """Raise an error, before a Prefect server is started, if training needs a device that this machine lacks."""
     training = config.training
     if training.device not in ("auto", "cpu"):
         from rnnlm.training.training_run import elsewhere
@@ -100,7 +100,7 @@ def check_device(config: PipelineConfig) -> None:
 
 
 def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:
-    """Return the configuration and the dataset of the run to resume, with the changes that --set makes."""
+    """Return the configuration and the dataset of the run to resume, with the changes by --set."""
     assert options.resume is not None
     if options != PipelineOptions(set=options.set, verify=options.verify, resume=options.resume):
         raise ConfigError(

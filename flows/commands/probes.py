@@ -11,7 +11,7 @@ from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, Gr
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 
 HEADING = "Measure"
-# Gradients are measured on continuous text, because sentences are too short for long distances.
+# Gradients are measured on continuous text, because sentences are shorter than the measured distances.
 RUNNING_TEXT = "sequences.mode=stream"
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if results are stored.")]
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from flows.operations.schedules import ScheduleRow
 
 HEADING = "Every night"
-FOLLOW_SECONDS = 2.0  # Seconds between two queries about a run whose log is followed.
-SILENT_SECONDS = 600.0  # Seconds without an answer after which a server counts as lost.
-# The number of queries after the run's end. The last log lines arrive some seconds later.
+FOLLOW_SECONDS = 2.0  # The number of seconds between two queries about a run whose log is followed.
+SILENT_SECONDS = 600.0  # The number of seconds without an answer after which a server counts as lost.
+# The number of queries after the end of a run, because its last log lines arrive some seconds later.
 LOOKS_AFTER_END = 3
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a deployment, as listed by rnnlm schedules.")]
 
@@ -163,13 +163,13 @@ def trigger_command(
 
 def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     """Print rnnlm's log lines of the run to standard error as they arrive, and return the run's final state."""
-    # The filter for log lines that were not printed yet. It still includes the last printed line.
+    # The query filter for log lines that were not printed yet. It still includes the last printed line.
     after: dict[str, Any] = {}
     shown: set[str] = set()
     looks_left = LOOKS_AFTER_END
     answered_at = time.monotonic()
     while time.monotonic() < answered_at + SILENT_SECONDS:
-        with contextlib.suppress(httpx.HTTPError):  # The server may be restarting.
+        with contextlib.suppress(httpx.HTTPError):  # A query may fail, because the server may be restarting.
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
             answered_at = time.monotonic()
             for log in reversed(query.logs(run_id, "rnnlm", **after)):

@@ -35,7 +35,8 @@ def score_command(
     """
     from rnnlm.extensions.scoring.input_files import find_inputs
 
-    find_inputs(config)  # This reports errors in the input before torch is imported and a Prefect server is started.
+    # Errors in the input are reported here, before torch is imported and a Prefect server is started.
+    find_inputs(config)
     model_folder(session.home, config.model)
     scored = session.run_flow("flows.scoring_flow:score_flow", config)
     from rnnlm.extensions.scoring.scoring_page import scoring_page

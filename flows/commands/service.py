@@ -106,7 +106,7 @@ def up_text(session: Session, running: RunningHome) -> str:
     from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
     coming: dict[str, str] = {}
-    with contextlib.suppress(httpx.HTTPError):  # Prefect may be too busy to respond, although all servers are running.
+    with contextlib.suppress(httpx.HTTPError):  # Prefect may be too busy to respond, even if all servers are running.
         coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
@@ -154,7 +154,7 @@ def status_text(status: "HomeStatus") -> str:
     for one in status.by_hand:
         lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
     for line in status.without_champion:
-        # The text after the semicolon is a command, which is shown on a separate line.
+        # The command after the semicolon is shown on a separate line.
         lines += listed("champion", line.split("; "))
     if status.gates:
         lines.append(labelled("gates", status.gates))
@@ -194,7 +194,7 @@ def disk_rows(status: "HomeStatus") -> dict[str, int]:
 
 
 def listed(name: str, lines: Sequence[str]) -> list[str]:
-    """Return the lines with the name in front of the first one."""
+    """Return the lines. The first line begins with the name, and further lines are indented."""
     return [labelled(name if index == 0 else "", line) for index, line in enumerate(lines)]
 
 

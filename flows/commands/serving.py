@@ -30,7 +30,7 @@ def serve_command(
     rnnlm serve
     rnnlm serve rnnlm-python-docs --port 8080
     """
-    # The socket is opened before torch is imported, so that an occupied port or a wrong name is reported at once.
+    # The socket is opened before torch is imported, so that an occupied port is reported at once.
     with bound_socket(config):
         pass
     model_folder(session.home, model)

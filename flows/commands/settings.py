@@ -58,7 +58,7 @@ def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
         value = getattr(config, name)
         if isinstance(value, Section):
             yield from setting_rows(value, f"{prefix}{name}.")
-        elif prefix:  # A top-level field that is not a section, such as force, is not a setting.
+        elif prefix:  # A top-level field that is not a section, such as force, cannot be set.
             yield {
                 "field": prefix + name,
                 "type": type_name(field.annotation),
@@ -69,7 +69,7 @@ def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
 
 
 def setting_text(row: dict[str, Any]) -> str:
-    """Return a line such as `model.layers = 1` with type and bounds, followed by the indented description."""
+    """Return a line such as `model.layers = 1` with type and bounds, followed by the description."""
     kind = ", ".join(filter(None, [row["type"], row["bounds"]]))
     value = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"], ensure_ascii=False)
     lines = textwrap.wrap(row["description"], LINE_WIDTH - 4)

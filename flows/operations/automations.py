@@ -30,7 +30,7 @@ RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
-# With this label, a trigger counts the events of each deployment separately.
+# This label makes a trigger count the events of each deployment separately.
 DEPLOYMENT = "related:deployment:prefect.resource.id"
 OF_DEPLOYMENTS = {"prefect.resource.role": "deployment", "prefect.resource.id": "prefect.deployment.*"}
 OF_PIPELINES = {"prefect.resource.role": "flow", "prefect.resource.name": "pipeline"}
@@ -41,7 +41,7 @@ BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-r
 def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
     """Return a trigger for flow runs of deployments.
 
-    Runs that a user started on a terminal are left out, because the terminal shows their result.
+    Runs that a user started on a terminal are excluded, because the terminal shows their result.
     """
     return {
         "match": {"prefect.resource.id": "prefect.flow-run.*"},
@@ -59,7 +59,7 @@ def absence(hours: float, after: set[str]) -> dict[str, Any]:
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
-# For each automation, its description, its trigger, and the text of its message.
+# The description, the trigger and the message of each automation.
 SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     EVERY_NIGHT: (
         "How each night ended: scores beside the champion's, decision, files that were not read.",
@@ -128,7 +128,7 @@ def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None 
     """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
     The function may be called again. If `every_night` is True, a message is sent after every nightly run, even without
-    a new result. If it is None, this choice is not changed. Return the number of blocks.
+    a new result. If it is None, the present choice is kept. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 

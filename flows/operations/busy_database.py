@@ -1,8 +1,8 @@
 """Let Prefect's server repeat a request while its SQLite file is busy, instead of responding with 503.
 
-Prefect sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with a read fails at once if
-another transaction has written meanwhile. Prefect's server rolls it back and responds with 503, after which only
-Prefect's own clients try again.
+Prefect sets write-ahead mode and a busy timeout of a minute. Nevertheless, a transaction that begins with a read fails
+at once if another transaction has written meanwhile. Prefect's server rolls it back and responds with 503. Only
+Prefect's own clients would then repeat the request.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.5
 BUSY = 503
-LOCKED = "database is locked"  # SQLite's message about a database in which another connection is writing.
+LOCKED = "database is locked"  # SQLite's message if another connection is writing to the database.
 
 
 class AgainIfBusy:
@@ -42,7 +42,7 @@ class AgainIfBusy:
         await self.app(scope, replayed(body, receive), send)
 
     async def is_answered(self, scope: "Scope", receive: "Receive", send: "Send") -> bool:
-        """Pass on the response and return True, unless its status is 503."""
+        """Pass on the response and return True, or return False if its status is 503."""
         is_busy = False
 
         async def send_unless_busy(message: "Message") -> None:
@@ -61,9 +61,9 @@ class AgainIfBusy:
 
 
 def busy_in_one_line(record: logging.LogRecord) -> bool:
-    """Log a busy database without a traceback, because Prefect's services soon try to store the data again.
+    """Remove the traceback from a log record about a busy database. The log filter accepts all records.
 
-    This is a log filter that accepts all records.
+    Prefect's services soon try to store their data again.
     """
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and LOCKED in str(error):

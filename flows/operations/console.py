@@ -1,4 +1,4 @@
-"""Configure the console's output: rnnlm's log lines, and user errors in a few lines without a traceback."""
+"""Configure the console's output: it shows rnnlm's log lines, and user errors in a few lines without a traceback."""
 
 import enum
 import logging
@@ -16,7 +16,7 @@ from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 FINAL_STATE = "Finished in state Failed("  # The beginning of Prefect's log line about a failed run.
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"
 FULL_DISK_SECONDS = 60.0
-# Loggers that report every failed attempt to reach a server.
+# Loggers that report each failed attempt to reach a server.
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")
 
 
@@ -40,7 +40,10 @@ def error_of(record: logging.LogRecord) -> BaseException | None:
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Reduce an error that the user must fix to its message, without a traceback. This is a log filter."""
+    """Reduce an error that the user must fix to its message, without a traceback.
+
+    The log filter accepts all records.
+    """
     error = error_of(record)
     if isinstance(error, RnnlmError):
         record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
@@ -93,7 +96,10 @@ class Detail(enum.Enum):
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Return True if the record is shown, and remove progress bars first. This is a log filter."""
+        """Return True if the record is shown, after removing progress bars from the terminal.
+
+        The method is a log filter.
+        """
         shown = self.includes(record)
         if shown:
             clear_bars()
@@ -113,7 +119,7 @@ def set_up_console(detail: Detail) -> None:
         handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # No error is printed for lines that the handler for Prefect's API cannot send.
+    # If log lines cannot be sent to Prefect's API, no error is printed.
     logging.raiseExceptions = False
 
 

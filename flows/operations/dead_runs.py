@@ -1,4 +1,4 @@
-"""Give a final state to runs whose process was killed. Their locks show that the process has ended (see run_locks.py).
+"""Set a final state for runs whose process was killed. Their locks show that the process has ended (see run_locks.py).
 
 Prefect itself would leave such a run in the state `Running`, in which it occupies a concurrency limit.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
-# The seconds for which lock files are kept if the current server does not have their runs.
+# The number of seconds for which lock files are kept if the current server does not know their runs.
 KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600
 
 
@@ -41,7 +41,8 @@ def settle_dead_runs(home: Home) -> int:
         for path, made, has_ended in run_locks(home):
             found = settle_flow_run(client, run_id_of(path)) if has_ended else None
             settled += found or 0
-            # `found` is None if the run was deleted or is on another server, which may be configured again later.
+            # `found` is None if the run was deleted, or if it is on another server, which may be configured again
+            # later.
             if has_ended and (found is not None or time.time() - made > KEEP_UNKNOWN_SECONDS):
                 path.unlink()
         settled += crash_never_started(client)

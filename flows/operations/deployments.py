@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.responses import DeploymentResponse
 
-# A run in the process pool may only set the name and the labels of its process. Command, environment and folder are not
-# variables of the template, because a run could use each of them to execute other programs. The worker finds the
-# command without the template. The template has no `env`, because Prefect would merge a run's `env` into it. Flow runs
-# inherit the environment of their worker.
+# The job template of the process pool, in which a run may only set the name and the labels of its process. Command,
+# environment and folder are not variables of the template, because a run could use each of them to execute other
+# programs. The worker finds the command without the template. The template has no `env`, because Prefect would merge a
+# run's `env` into it. Flow runs inherit the environment of their worker.
 JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {
         "command": None,
@@ -48,7 +48,7 @@ JOB_TEMPLATE: dict[str, Any] = {
 GPU_QUEUE = "gpu"  # The name of the queue in prefect.yaml for runs that need a GPU.
 Plan = dict[str, Any]  # An entry of `deployments` in prefect.yaml.
 MODEL_USERS = ("score", "filter")  # The deployments for which the user may choose a registered model.
-# The default model before 2026-11-27. It does not count as a user's choice.
+# The default model before 2026-11-27. It does not count as a choice of the user.
 FORMER_MODEL = "models:/rnnlm-python-docs@champion"
 
 
@@ -94,7 +94,8 @@ def deploy_all(home: Home) -> list[str]:
         for plan in plans:
             apply(client, plan)
         deploy_automations(client)
-        # The store is created here. Otherwise `mlflow ui` and a first run might create it at the same time.
+        # The MLflow store is created here, because `mlflow ui` and a first run might otherwise create it at the same
+        # time.
         prepare_store(home)
         settle_dead_runs(home)
         resume_interrupted(client, home)

@@ -28,8 +28,8 @@ def run_flow(
     `flow` is the flow or its place, such as flows.pipeline_flow:pipeline_flow. A place saves time, because the flow and
     its libraries are imported while the temporary server starts.
 
-    If the connection to the configured server is lost during the run, the flow runs again on a temporary server. This
-    takes only seconds, because finished stages are skipped and training resumes from its checkpoint.
+    If the connection to the configured server is lost, the flow runs again on a temporary server. This takes only
+    seconds, because finished stages are skipped and training resumes from its checkpoint.
     """
     check_addresses()
     from httpx import TransportError
@@ -43,11 +43,11 @@ def run_flow(
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    if problem:  # `rnnlm env` has set the address, but no server is running there.
+    if problem:  # The address is that of `rnnlm env`, but no server is running there.
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
-            loaded = load_flow(flow, detail)  # Loading the flow sets up logging, which settling needs.
+            loaded = load_flow(flow, detail)  # Loading the flow sets up logging, which must precede settle_or_warn().
             settle_or_warn(home)
             return loaded(*arguments, **settings)
         except TransportError:
@@ -64,7 +64,7 @@ def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable
     """Return the flow, which is imported if its place is given. MLflow is imported too, because every flow needs it."""
     import_mlflow()
     found = pkgutil.resolve_name(flow) if isinstance(flow, str) else flow
-    # The import of Prefect's flows has replaced the logging settings by those of Prefect.
+    # Logging is set up again, because the import of Prefect's flows has set Prefect's settings.
     set_up_console(detail)
     show_library_lines()
     return found
@@ -74,8 +74,8 @@ def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable
 def home_server(home: Home, meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Run a temporary server on the rnnlm home's database inside the block. Call `meanwhile` while the server starts.
 
-    Servers of several commands are started one after the other. Each server creates or migrates tables and registers
-    Prefect's block types, which would fail if another server did so at the same time.
+    Servers of several commands start one after the other. Each of them creates or migrates tables and registers
+    Prefect's block types, which fails if another server does so at the same time.
     """
     refuse_damaged_database(home.prefect / "prefect.db")
     with contextlib.ExitStack() as stack:
@@ -86,7 +86,7 @@ def home_server(home: Home, meanwhile: Callable[[], object] = lambda: None) -> I
 
 
 def settle_or_warn(home: Home) -> None:
-    """Give dead runs a final state. If this fails, log a warning, so that the new run can still start."""
+    """Set a final state for dead runs. If this fails, log a warning, so that the new run can still start."""
     try:
         settle_dead_runs(home)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Start a flow run: set up its log lines, lock a file for the run, and complete the run's configuration."""
+"""Start a flow run: set up its logging, lock the run's file, and complete the run's configuration."""
 
 import atexit
 import functools
@@ -30,7 +30,10 @@ Result = TypeVar("Result")
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Return a decorator that converts a function to a Prefect flow with names of flow_run_label() and short errors."""
+    """Return a decorator that converts a function to a Prefect flow. flow_run_label() names its runs.
+
+    Errors of rnnlm appear without a traceback.
+    """
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
@@ -40,9 +43,9 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 
 
 def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Set a crashed run with an unknown parameter to Failed, because failed runs are not resumed.
+    """Set a crashed run to Failed if it has an unknown parameter, because crashed runs are started again.
 
-    Prefect's API accepts parameters of any name. For an unknown one, the run's process ends with "a general error"
+    Prefect's API accepts parameters of any name. If a name is unknown, the run's process ends with "a general error"
     before the flow begins.
     """
     known = flow.parameters.properties
@@ -74,19 +77,20 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
     """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
-    show_library_lines()  # The process of a worker only has Prefect's settings of logging.
+    show_library_lines()  # Prefect sets up the logging of a worker's process without rnnlm's lines.
     shorten_own_errors()
     hold_run_lock()
-    check_addresses()  # At a wrong address, the trained model could not be registered.
-    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # A worker has started this process, in a temporary folder.
+    # A wrong address of MLflow is reported here, because the trained model could not be registered later.
+    check_addresses()
+    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # Prefect's worker has started this process in a temporary folder.
         settle_in_home()
     return configuration_of_run(config, **choices)
 
 
 def settle_in_home() -> None:
-    """Make the rnnlm home the current folder for a deployment's relative paths.
+    """Make the rnnlm home the current folder, for relative paths in a deployment.
 
-    Suppress output at the process's end.
+    Suppress error output at the end of the process.
     """
     os.chdir(find_home().root)
     atexit.register(silence_stderr)
@@ -111,7 +115,7 @@ def hold_run_lock() -> None:
 
 
 def link_to_mlflow(run_url: str | None) -> None:
-    """Show the URL of the MLflow run on the flow run's page. If it is None, do nothing."""
+    """Show the URL of the MLflow run on the flow run's page. If the URL is None, do nothing."""
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

@@ -27,7 +27,7 @@ class RunningHome:
     """An rnnlm home whose servers are running or starting."""
 
     pid: int  # The process id of the supervisor, `rnnlm up`.
-    started: str  # The time of the start in ISO 8601, UTC.
+    started: str  # The time at which `rnnlm up` was started, in ISO 8601, UTC.
     prefect_port: int
     mlflow_port: int
     ready: bool = False  # True if every server has answered and the deployments exist.
@@ -55,7 +55,7 @@ def read_running(home: Home) -> RunningHome | None:
     try:
         running = RunningHome(**stored)
         ports = (int(running.prefect_port), int(running.mlflow_port))
-    except (TypeError, ValueError):  # The file is missing or damaged.
+    except (TypeError, ValueError):  # The file with the ports is missing or damaged.
         return None
     if (running.prefect_port, running.mlflow_port) != ports:
         return None
@@ -84,7 +84,7 @@ def home_password(home: Home) -> str:
 
 
 def problem_of_password(path: Path) -> str | None:
-    """Return why another user may know or have written the password, or None if the password is safe."""
+    """Return the reason why another user may know or have written the password, or None if it is safe."""
     if path.is_symlink() or not path.is_file():
         return "it is no file"
     found = path.stat()

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
+RESUMED = "resumed"  # The tag of a run that was started to continue an interrupted run.
 STOPPED = "Stopped"  # The name of the state of runs that were stopped together with `rnnlm up`.
 RESUMABLE_FLOWS = ("pipeline", "train")
-# A run that was interrupted before this time is not restarted. Its text is read by the next scheduled run.
+# The age above which an interrupted run is not restarted, because the next scheduled run reads its text.
 WITHIN = timedelta(days=1)
-# The number of interrupted runs in a row without stored output after which a run is not restarted. If memory is
+# The number of successive interrupted runs without stored output after which no further run is started. If memory is
 # insufficient, for example, every attempt is killed.
 ATTEMPTS = 3
 
@@ -71,7 +71,7 @@ def is_without_progress(home: Home, run: "FlowRun") -> bool:
     if not was_interrupted(run) or is_stopped(run) or run.start_time is None:
         return False
     begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
-    if end < begin:  # The clock was put back meanwhile, so the times of files tell nothing.
+    if end < begin:  # The clock was put back in between, so the times of files do not show progress.
         return False
     return not any(begin <= path.stat().st_mtime <= end for path in stored_outputs(home) if path.exists())
 
@@ -85,7 +85,10 @@ def stored_outputs(home: Home) -> Iterator[Path]:
 
 
 def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
-    """Write a message into the run's state that the run is not restarted. The UI and `rnnlm status` show the state."""
+    """Explain in the message of the run's state why it is not restarted.
+
+    The UI and `rnnlm status` show this message.
+    """
     from prefect.states import Crashed
 
     message = (
@@ -98,7 +101,7 @@ def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
 
 
 def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
-    """Return each deployment's runs that started recently (see WITHIN), by the deployment's id, the newest first."""
+    """Return the runs of each deployment that started within WITHIN, by the deployment's id, the newest first."""
     from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
@@ -107,7 +110,8 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
         flow_filter=FlowFilter.model_validate({"name": {"any_": list(RESUMABLE_FLOWS)}}),
         flow_run_filter=FlowRunFilter.model_validate(
             {
-                # Runs of a night on which the clock was ahead are left out, because they would hide later ones.
+                # Runs with a start in the future, from a time when the clock was ahead, are left out, because they
+                # would hide later runs.
                 "start_time": {"after_": now - WITHIN, "before_": now + timedelta(seconds=AHEAD_SECONDS)},
                 "state": {"type": {"not_any_": ["SCHEDULED"]}},
                 "parent_task_run_id": {"is_null_": True},
@@ -135,7 +139,7 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 
 def was_interrupted(run: "FlowRun") -> bool:
-    """Return True if the run's process was killed or stopped, so that the run did not fail by itself."""
+    """Return True if the run's process was killed or stopped, rather than that the run failed by itself."""
     return run.state is not None and (run.state.is_crashed() or is_stopped(run))
 
 
@@ -144,7 +148,7 @@ def is_stopped(run: "FlowRun") -> bool:
 
 
 def mark_stopped(query: "PrefectQuery", run_ids: list[str]) -> None:
-    """Set runs that were stopped together with `rnnlm up` to Stopped. Otherwise Prefect would set them to Crashed.
+    """Set runs that were stopped together with `rnnlm up` to Stopped, because Prefect would set them to Crashed.
 
     A run that was being cancelled becomes Cancelled, and a run that has ended keeps its state.
     """

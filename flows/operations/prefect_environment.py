@@ -22,16 +22,17 @@ LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TQDM_DISABLE": "1",  # Disable progress bars of other libraries. rnnlm's own bars do not depend on this variable.
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add rnnlm's log lines to the flow run's log.
-    # The maximum time in which a temporary server must start. Prefect's default of 20 s is too short on a busy machine.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add the log lines of the logger `rnnlm` to the flow run's log.
+    # The timeout for starting a temporary server. Prefect's default of 20 s is too short on a busy machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # By default, Prefect keeps leases in memory. After a restart, a dead run would then still occupy its concurrency
-    # slot.
+    # Store leases in files. Prefect's default, memory, would lose them at a restart, and a dead run would still occupy
+    # its concurrency slot.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-    # With this setting, Prefect's server deletes old flow runs with their logs and artifacts. Events are deleted after
-    # 7 days by default.
+    # Let Prefect's server delete old flow runs with their logs and artifacts. Events are deleted after 7 days by
+    # default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # HISTORY_DAYS in seconds.
+    # The age, in seconds, above which old flow runs are deleted.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),
     # Disable a service of `mlflow ui` that is not used here and needs 700 MB.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     **QUIET_LIBRARIES,
@@ -52,13 +53,12 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
     keep_loopback_from_proxy()
     if "prefect" not in sys.modules and not any(isinstance(finder, PrefectFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, PrefectFinder())
-    # The path is made absolute, because child processes start in other folders, and Prefect reads its settings in
-    # another folder.
+    # The path is made absolute, because child processes and Prefect use it in other folders.
     os.environ["RNNLM_HOME"] = str(home.root)
     if own := os.environ.get("PREFECT_HOME"):
         os.environ["PREFECT_HOME"] = str(expanded(own).absolute())
-    # With Prefect's default of 5 retries, each call to an unavailable server takes a minute, but a command can use a
-    # temporary server instead.
+    # With Prefect's default of 5 retries, each call to an unavailable server takes a minute. With 3, a command soon
+    # uses a temporary server instead.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
@@ -70,7 +70,7 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 
 def prefect_package() -> Path:
-    """Return Prefect's folder without importing Prefect, because the import would read its settings."""
+    """Return the folder of the package prefect without importing it, because the import would read its settings."""
     prefect = importlib.util.find_spec("prefect")
     assert prefect is not None
     assert prefect.origin is not None
@@ -87,7 +87,7 @@ def away_from_project_files() -> contextlib.AbstractContextManager[None]:
 
 
 class PrefectFinder:
-    """An import finder that performs the first import of Prefect in a folder without the user's files."""
+    """An import finder that lets Prefect be imported first in a folder without the user's files."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name) if name == "prefect" else None
@@ -126,20 +126,20 @@ def keep_loopback_from_proxy() -> None:
     if not getproxies():
         return
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    # The user has already excluded all addresses. In a longer list, most libraries would not understand the star.
+    # The user has already excluded all addresses, and most libraries do not understand a star in a longer list.
     if known.strip() == "*":
         return
     names = [name.strip() for name in known.split(",") if name.strip()]
     names += [name for name in ("127.0.0.1", "localhost", "::1") if name not in names]
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
-    # Most libraries prefer the variables for http and https, so the variable for all schemes can be removed.
+    # The variable for all schemes is removed, because most libraries prefer the variables for http and https.
     if {"http", "https"} <= getproxies().keys():
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)
     if not httpx_takes_proxies():
-        # httpx, and therefore Prefect's client, sets up all proxies at once, even for a server that is reached
-        # directly. A star in the list prevents this, and affects only httpx. Requests to other addresses are refused
-        # earlier, by rnnlm.runtime.proxies.
+        # The star prevents httpx, and therefore Prefect's client, from setting up all proxies, even for a server that
+        # is reached directly. It affects only httpx. Requests to other addresses are refused earlier, by
+        # rnnlm.runtime.proxies.
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*names, "*"])
 
 
@@ -172,6 +172,6 @@ def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
 def home_defaults(home: Home) -> dict[str, str]:
     return VARIABLE_DEFAULTS | {
         "RNNLM_HOME": str(home.root),
-        # By default, Prefect prefers $PREFECT_HOME/logging.yml, which can run code.
+        # The path is set, because Prefect would otherwise read $PREFECT_HOME/logging.yml, which can run code.
         "PREFECT_LOGGING_SETTINGS_PATH": str(prefect_package() / "logging" / "logging.yml"),
     }

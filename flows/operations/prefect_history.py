@@ -1,7 +1,6 @@
 """Delete old flow runs from the rnnlm home's own Prefect database if no Prefect server is running.
 
-A running server deletes them without this module, according to the settings in prefect_environment.py. A temporary
-server does not.
+A running server deletes them itself, by the settings in prefect_environment.py, but a temporary server does not.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
-    hours = max(24 * days, 2)  # Prefect requires more than one hour.
+    hours = max(24 * days, 2)  # The period is at least two hours, because Prefect requires more than one hour.
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 
@@ -37,7 +36,7 @@ async def vacuum() -> None:
     database = provide_database_interface()
     for remove in (
         vacuum_old_flow_runs,
-        # The function is called again, because the subflows of deleted runs now count as runs without a parent.
+        # The second call deletes the subflows of deleted runs, which now count as runs without a parent.
         vacuum_old_flow_runs,
         vacuum_old_events,
         vacuum_orphaned_logs,

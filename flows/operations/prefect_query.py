@@ -15,7 +15,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # The seconds in which a server that starts on a busy machine must respond.
+STARTUP_SECONDS = 120.0  # The timeout in seconds for a server that starts on a busy machine.
 WORK_POOL = "rnnlm"  # The name of the work pool in prefect.yaml.
 # The types of Prefect's states for flow runs that have not ended and that have ended.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
@@ -25,7 +25,7 @@ SCHEDULED_TAG = "auto-scheduled"
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
-    """Return why the Prefect API or MLflow server at `address` does not respond, or "" if it does.
+    """Return the reason why the Prefect API or MLflow server at `address` does not respond, or "" if it does.
 
     Any status below 500 is sufficient, because a proxy may protect /health. If `trust_env` is True, HTTP proxies from
     the environment are used.
@@ -40,7 +40,7 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 
 
 def access_problem(address: str) -> str:
-    """Return why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
+    """Return the reason why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "".
 
     The endpoint /health does not require the password, so a server of another rnnlm home at this port would pass it.
     """
@@ -57,7 +57,7 @@ def access_problem(address: str) -> str:
 
 
 def is_night(run: dict[str, Any]) -> bool:
-    """Return True if a schedule started the run, not a user or another program."""
+    """Return True if a schedule started the run, and not a user or another program."""
     return SCHEDULED_TAG in run["tags"]
 
 
@@ -110,7 +110,7 @@ class PrefectQuery:
         return {f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}": one for one in found}
 
     def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
-        """Return flow runs that were not started by another run. `more` contains further conditions."""
+        """Return flow runs that were not started by another run. `more` contains further conditions of the query."""
         chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
@@ -128,10 +128,10 @@ class PrefectQuery:
         deployments = self.deployments()
         names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        # Runs that are already due are left out, because they are waiting to begin.
+        # Runs that are already due are left out, because they are only waiting to begin.
         future = {"after_": datetime.now(UTC).isoformat()}
         for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
-            # Runs in other states, such as AwaitingRetry, are repetitions.
+            # Runs in other states, such as AwaitingRetry, repeat an earlier run.
             if run["deployment_id"] in names and run["state"]["name"] == "Scheduled":
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
         for name, deployment in deployments.items():

@@ -1,8 +1,7 @@
 """Run Prefect's server in a separate process, either for `rnnlm up` or as the temporary server of a command.
 
-Prefect's own command starts a server that responds to everyone who can reach it. The server of this module requires a
-password, which is set by environment variables. It refuses requests with a foreign Host header or from pages of other
-sites.
+Prefect's own command starts a server that responds to everyone who can reach it. This server requires a password, which
+is set by environment variables. It refuses requests with a foreign Host header or from pages of other sites.
 """
 
 import os
@@ -19,11 +18,11 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0  # The seconds for which running requests may continue after the end of standard input.
+LINGER_SECONDS = 10.0  # The number of seconds for which running requests may continue after the end of standard input.
 
 
 def guarded_app() -> "ASGIApp":
-    """Return Prefect's API and pages, restricted to loopback names and closed to pages of other sites."""
+    """Return an ASGI application with Prefect's API and pages, for loopback names and not for pages of other sites."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -41,7 +40,10 @@ def guarded_app() -> "ASGIApp":
 
 
 def run_server(listener: socket.socket, *, temporary: bool) -> None:
-    """Serve requests until the process is stopped. A temporary server also ends at the end of its standard input."""
+    """Serve requests on `listener` until the process is stopped.
+
+    A temporary server also ends with its standard input.
+    """
     import uvicorn
 
     level = "error" if temporary else "warning"

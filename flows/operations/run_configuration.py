@@ -1,4 +1,4 @@
-"""Determine the configuration of a flow run from its deployment, the run's parameters and the form in the UI."""
+"""Compute the configuration of a flow run from its deployment, the run's parameters and the form in the UI."""
 
 from typing import Any, TypeVar, cast
 
@@ -11,7 +11,7 @@ from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
 
 ConfigT = TypeVar("ConfigT", bound=Section)
-# The parameters of a flow from which with_choices() changes the configuration.
+# The parameters of a flow by which with_choices() changes the configuration.
 FORM_FIELDS = ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")
 
 
@@ -41,8 +41,9 @@ def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
 
 
 def over_deployment(deployed: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Merge the values of a run into those of its deployment. Both are nested dictionaries, as in JSON."""
-    if deployed.keys() == {"preset"}:  # The deployment was created by `prefect deploy`, which does not expand presets.
+    """Merge a run's values into those of its deployment. Both arguments are nested dictionaries, as in JSON."""
+    # The deployment was created by `prefect deploy`, which does not add the settings of presets.
+    if deployed.keys() == {"preset"}:
         deployed = with_preset_settings(deployed)
     preset = deployed.get("preset", "default")
     if given.get("preset", preset) != preset:

@@ -43,11 +43,11 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # If the server did not respond, the name may not be unique.
+    return name  # The name may not be unique, because the server did not respond.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:
-    """Give the run a unique name, and return it. A second run in the same minute is `… 23 Nov 02:00 (2)`."""
+    """Set a unique name for the run, and return it. A second run in the same minute is `… 23 Nov 02:00 (2)`."""
     run = context.flow_run
     if run is None:
         return name
@@ -71,7 +71,7 @@ def own_schedule(context: FlowRunContext) -> str:
 
 
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
-    """Return the corpus and the preset in a flow's parameters, each "" if there is none."""
+    """Return the corpus and the preset in a flow's parameters. Each is "" if it is not given."""
     for given in parameters.values():
         if not isinstance(given, Section) or given.subject() is None:
             continue

@@ -67,5 +67,5 @@ def allow_retries(limits: LimitsConfig) -> None:
     try:
         with get_client(sync_client=True) as client:
             client.update_flow_run(context.flow_run.id, empirical_policy=policy)
-    except Exception as error:  # The run's own error is more important, so this one is only logged.
+    except Exception as error:  # The error of the run itself is raised, so this error is only logged.
         logger.warning("the run cannot be retried: %s", error)

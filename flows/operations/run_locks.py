@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 LOCK_SUFFIX = ".flow-run"
-# The time in which a new process must lock its file. A worker usually starts a process within seconds.
+# The timeout for a new process to lock its file. A worker usually starts a process within seconds.
 STARTS_WITHIN = timedelta(minutes=15)
 
 
@@ -34,7 +34,7 @@ def lock_file(home: Home, run_id: UUID) -> Path:
 
 
 def unlocked_name(final: Path) -> Path:
-    """Return the name of the file until its process has locked it.
+    """Return the temporary name that the file has until its process has locked it.
 
     If the process is killed before it locks the file, the file keeps this name.
     """
@@ -49,7 +49,7 @@ def hold_until_end(home: Home, run_id: UUID) -> None:
     # The descriptor is never closed, because closing it would release the lock.
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    # The file is renamed after it was locked, because an unlocked file with the final name represents a dead run.
+    # The file is renamed only after it was locked, because an unlocked file with the final name counts as a dead run.
     partial.replace(final)
 
 
@@ -67,7 +67,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
         with (
             contextlib.suppress(FileNotFoundError),
             path.open("r+b") as file,
-        ):  # Another process may have settled the run and removed the file.
+        ):  # Another process has settled the run and removed the file in the meantime.
             made = path.stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +79,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
-    """Return the flow runs whose process has ended without a final state. settle_dead_runs must set their state.
+    """Return the flow runs without a final state whose process has ended. settle_dead_runs must set their state.
 
     They are queried by plain HTTP, because importing Prefect takes seconds.
     """
@@ -94,7 +94,7 @@ def oldest_living_run(home: Home) -> float | None:
 
 
 def lock_restored_runs(home: Home) -> int:
-    """Create an unlocked lock file for each unfinished run of a restored database. Such a run counts as dead."""
+    """Create an unlocked lock file for each unfinished run of a restored database, so that the run counts as dead."""
     database = home.prefect / "prefect.db"
     if not database.exists():
         return 0
@@ -102,7 +102,7 @@ def lock_restored_runs(home: Home) -> int:
         rows = connection.execute("select id from flow_run where state_type in ('PENDING', 'RUNNING', 'CANCELLING')")
         paths = []
         for (identity,) in rows:
-            # A backup may come from an untrusted source and contain invalid ids.
+            # Invalid ids are skipped, because a backup may come from an untrusted source.
             with contextlib.suppress(ValueError, AttributeError, TypeError):
                 paths.append(lock_file(home, UUID(identity)))
     lock_folder(home).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Compute the next time of a schedule, as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
+"""Compute the next times of a schedule as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
 
-Prefect accepts some schedules that it cannot run. For example, Prefect's scheduler stops at a day that no month has,
-and reads a sixth field as seconds.
+Prefect accepts some of these schedules. For example, Prefect's scheduler stops at a day that no month has, and reads a
+sixth field as seconds.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def soonest_time(deployment: dict[str, Any]) -> datetime | None:
         if timing["active"] and not deployment["paused"]:
             try:
                 found += next_times(timing["schedule"])
-            # The UI or an earlier version of rnnlm may have created a schedule that Prefect cannot run.
+            # Prefect cannot run this schedule, which the UI or an earlier version of rnnlm may have created.
             except (ValueError, LookupError):
                 continue
     return min(found, default=None)
@@ -52,7 +52,8 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         raise ConfigError(
             f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
-    # Most systems have a file `localtime` next to the time zones. It contains a different zone on each machine.
+    # "localtime" is refused, because most systems have such a file next to the time zones, with a different zone on
+    # each machine.
     if timezone in ("", "localtime"):
         raise wrong_zone
     try:
@@ -61,7 +62,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         if error.errors()[0]["loc"][:1] == ("timezone",):
             raise wrong_zone from None
         raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EVERY_DAY}") from None
-    except LookupError:  # A file of this name exists next to the time zones, but it is not a time zone.
+    except LookupError:  # A file of this name lies next to the time zones, but is not a time zone.
         raise wrong_zone from None
     except ValueError:
         raise ConfigError(f"--cron {cron!r}: this day never comes; {EVERY_DAY}") from None

@@ -20,7 +20,7 @@ from rnnlm.tracking.run_names import OWN_SCHEDULE
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-# The largest number of characters in a schedule's name. Prefect has no limit, but tables of runs show whole names.
+# The largest number of characters in a schedule's name. Prefect has no limit, but tables of runs show the whole name.
 LONGEST_NAME = 100
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 
@@ -28,7 +28,7 @@ NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 class ScheduleRow(Record):
     """A deployment that has a schedule."""
 
-    name: str  # The full name, FLOW/NAME.
+    name: str  # The full name of the deployment, FLOW/NAME.
     corpus: str  # The name of the corpus, or "" for a flow without a corpus.
     cron: str
     timezone: str
@@ -89,7 +89,7 @@ def other_source(
     """
     if config.registry.model_name:
         return None
-    # Errors of the registry are ignored here, because registration checks the name again.
+    # An unavailable registry is ignored here, because registration checks the name again.
     with suppress(TrackingError):
         if owner := other_owner(home, config, registered_name(config.registry, name)):
             return owner
@@ -103,7 +103,7 @@ def other_source(
 
 
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
-    """Return a copy of the deployment `nightly` with another corpus, settings and time.
+    """Return a copy of the plan of the deployment `nightly` with another corpus, settings and time.
 
     Limits that the user did not set are taken from `nightly`.
     """
@@ -137,7 +137,7 @@ def pause_example(client: "SyncPrefectClient", name: str) -> bool:
 
 
 def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
-    """Return all deployments that have a schedule, the user's own first."""
+    """Return all deployments that have a schedule, beginning with those that the user has created."""
     soonest = query.next_starts()
     rows = [
         schedule_row(name, one, soonest.get(name), query.last_runs(one["id"], ["RUNNING", *FINISHED]))
@@ -150,7 +150,7 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 def schedule_row(
     name: str, deployment: dict[str, Any], next_run: datetime | None, runs: list[dict[str, Any]]
 ) -> ScheduleRow:
-    """Return the row of a schedule. `runs` are sorted, the newest first."""
+    """Return the table row of a schedule. `runs` are its runs, the newest first."""
     schedules = deployment["schedules"]
     last = runs[0] if runs else None
     timing = next((one for one in schedules if one["active"]), schedules[0])

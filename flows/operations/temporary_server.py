@@ -40,7 +40,7 @@ def temporary_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        # The UI is disabled so that no links to it are printed.
+        # The UI is disabled, so that no links to it are printed.
         variables = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_UI_ENABLED": "0"}
         variables |= password_variables(new_password(), port)
         environment = os.environ | SERVER_SETTINGS | variables
@@ -91,7 +91,8 @@ def server_kept_alive(
         stop_server_process(process)
         if watcher.is_alive():
             watcher.join(SERVER_STOP_SECONDS)
-            stop_server_process(process)  # The watcher may just have started a new process.
+            # The process is stopped again, because the watcher may just have started a new one.
+            stop_server_process(process)
 
 
 def start_server_process(listener: socket.socket, environment: dict[str, str]) -> "subprocess.Popen[bytes]":

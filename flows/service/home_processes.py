@@ -15,8 +15,8 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
 HOST = "127.0.0.1"
-CHECKPOINT_SECONDS = 60.0  # The seconds in which flow runs must write a checkpoint and end.
-STOP_SECONDS = 15.0  # The seconds in which a server must end after SIGTERM.
+CHECKPOINT_SECONDS = 60.0  # The timeout in seconds for flow runs to write a checkpoint and end.
+STOP_SECONDS = 15.0  # The timeout in seconds for a server to end after SIGTERM.
 POLL_SECONDS = 0.1
 # The environment variable in which Prefect's worker passes the id of the flow run.
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
@@ -37,7 +37,7 @@ def find_home_processes(home: Home) -> HomeProcesses:
         if environment.get("RNNLM_HOME") != str(home.root):
             continue
         if run_id := environment.get(FLOW_RUN_VARIABLE):
-            # Children of the flow run's process have the same environment and are left out.
+            # Children of a flow run's process are left out, because they have the same environment.
             parent = process.parent()
             if parent is None or environment_of(parent).get(FLOW_RUN_VARIABLE) != run_id:
                 found.flow_runs[run_id] = process
@@ -63,7 +63,8 @@ def stop_home(home: Home) -> bool:
     """
     running = read_running(home)
     if running is not None:
-        # `rnnlm up` stops the other processes one after another, so its stop timeout is the sum of their timeouts.
+        # The timeout is the sum of the timeouts of the other processes, because `rnnlm up` stops them one after
+        # another.
         stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
     left = len(stop_flow_runs(home)) + stop_services(home)
     return running is not None or left > 0
@@ -134,7 +135,7 @@ def listener(port: int) -> str:
         try:
             connections = process.net_connections("tcp")
             if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
-                # The command is shown in one line, so line feeds are replaced.
+                # Line feeds are replaced, because the message shows the command in one line.
                 command = " ".join(" ".join(process.cmdline()).split())
                 return f"process {process.pid} listens there ({command[:100]})"
         except psutil.Error:  # The process has ended, or belongs to another user.

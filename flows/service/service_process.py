@@ -13,10 +13,10 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-# The environment variable that contains a service's name. It is set in every process of the service.
+# The environment variable with a service's name, which is set in every process of the service.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
 LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
-STABLE_SECONDS = 60.0  # A service that has run for this many seconds is restarted without delay.
+STABLE_SECONDS = 60.0  # After a run of this many seconds, the delay before the next start is 1 s again.
 LONGEST_DELAY_SECONDS = 60.0  # The longest delay in seconds before a service that dies repeatedly is restarted.
 
 
@@ -81,7 +81,7 @@ class ServiceProcess:
         if self.process is None:
             return
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)  # A suspended process receives SIGTERM only when it continues.
+        self.signal(signal.SIGCONT)  # The process is continued, because a suspended process does not receive SIGTERM.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         self.signal(signal.SIGKILL)
@@ -94,7 +94,7 @@ class ServiceProcess:
                 os.killpg(self.process.pid, number)
 
     def rotate_log(self) -> None:
-        """Keep the log below LOG_BYTES.
+        """Rename the log if it exceeds LOG_BYTES.
 
         The process can continue to write, because it opened the file in append mode.
         """
@@ -128,7 +128,7 @@ class LogReader:
         """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        # The log is shorter than before, because it was renamed and a new one was begun.
+        # The log is shorter than before, because the former log was renamed and a new one was begun.
         if self.path.stat().st_size < self.position:
             self.position = 0
         with self.path.open("rb") as log:

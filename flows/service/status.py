@@ -31,7 +31,7 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 UPKEEP = ["settle"]  # Flows that the status does not show, because they run often.
 NIGHT = "pipeline"
-# The event for which a run waits in each state. In all other states, a run waits for the worker.
+# The event for which a run waits in each state. In any other state, it waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
@@ -59,8 +59,7 @@ class ChampionStatus(Record):
     model: str
     version: int
     since: str
-    # A text such as `3 nights since 11-25 02:04`, for the nightly runs in which candidates did not replace the
-    # champion.
+    # The nightly runs whose candidates did not replace the champion, as a text such as `3 nights since 11-25 02:04`.
     kept: str
     bits_per_byte: str
 
@@ -75,17 +74,17 @@ class HomeStatus(Record):
     waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
-    gates: str = ""  # The findings of the checks before training in the last nightly run, or "" if there are none.
+    gates: str = ""  # The findings of the data checks before training in the last nightly run, or "" if there are none.
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
-    without_champion: tuple[str, ...] = ()  # One line for each model without a champion, with a command that makes one.
+    without_champion: tuple[str, ...] = ()  # One line for each model without a champion, with a command that sets one.
     disk_bytes: dict[str, int]
     free_bytes: int | None = None  # The free bytes on the rnnlm home's disk, or None if there is no home yet.
 
 
 def read_status(home: Home) -> HomeStatus:
     running = read_running(home)
-    # PREFECT_API_URL may be a server on another machine, which runs even without `rnnlm up`.
+    # PREFECT_API_URL may name a server on another machine, which runs even without `rnnlm up`.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
     found = champions(home)
@@ -101,12 +100,12 @@ def read_status(home: Home) -> HomeStatus:
         return status
     try:
         return status.model_copy(update=runs_of(PrefectQuery(api, home_password(home) if running else None)))
-    except httpx.HTTPError as error:  # The server has just ended or is too busy.
+    except httpx.HTTPError as error:  # The server has just ended or is too busy to respond.
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
-    """Return the fields of HomeStatus that come from Prefect."""
+    """Return the fields of HomeStatus that are queried from Prefect."""
     deployments, coming = query.deployments(), next_runs(query)
     names = {one["id"]: one["name"] for one in deployments.values()}
     last = last_runs(query, FINISHED)
@@ -145,7 +144,7 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
 def schedule_runs(
     query: PrefectQuery, deployments: dict[str, dict[str, Any]], coming: dict[str, str]
 ) -> tuple[list[NightStatus], list[NightStatus]]:
-    """Return the last nightly run of each pipeline schedule, and the runs by hand after it.
+    """Return the last nightly run of each pipeline schedule, and the runs that a user has started after it.
 
     Schedules that are inactive and have never run are left out. `coming` is the result of next_runs().
     """
@@ -207,7 +206,7 @@ def is_due(run: dict[str, Any], now: datetime) -> bool:
 def last_runs(
     query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", shown: int = RUNS_SHOWN, **more: Any
 ) -> list[dict[str, Any]]:
-    """Return the last runs in one of these states, without flows in UPKEEP."""
+    """Return the last runs in one of the given states, without flows in UPKEEP."""
     found = query.flow_runs(states, order, 100, **more)
     return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:shown]
 
@@ -255,7 +254,7 @@ def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return why the data checks stopped the run, or their warnings.
+    """Return the reason why the data checks stopped the run, or their warnings.
 
     An example is `toy · smoke · 23 Nov 02:00 stopped: …`.
     """
@@ -274,7 +273,7 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
     """
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
-    # The server does not respond, or there is no store yet, or the tables of its database are different.
+    # Either the server does not respond, or there is no store yet, or its database has other tables.
     except (TrackingError, sqlite3.Error):
         return ()
     return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
@@ -302,13 +301,13 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    # Names with an alias, such as NAME@ALIAS, are left out in the next line.
+    # The next line leaves out names with an alias, such as NAME@ALIAS.
     names = set(local_model_names(home))
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 
 def repair_line(home: Home, name: str) -> str:
-    """Return the command that sets the model's champion, or "" for a model of another program."""
+    """Return the command that sets the model's champion, or "" if another program created the model."""
     versions = registered_versions(home, name)
     if not versions:
         return "no version is left, and the next run registers one" if name.startswith("rnnlm-") else ""

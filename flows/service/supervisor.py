@@ -41,13 +41,13 @@ from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
-START_SECONDS = 180.0  # The seconds in which a server must respond. A start may take long on a busy machine.
+START_SECONDS = 180.0  # The timeout in seconds for the start of a server, which may be slow on a busy machine.
 WATCH_SECONDS = 0.5
 # The largest length in bytes of the temporary folder's path. The path of a socket in this folder may have at most 107
 # bytes.
 LONGEST_TEMPORARY_FOLDER = 70
 DEAD_RUN_SECONDS = 20.0  # Seconds between two checks for flow runs whose process was killed.
-# The message about a dead run for each type of its last state. Other states have the message of RUNNING.
+# The messages about a dead run by the type of its last state. A state of another type has the message of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
@@ -80,7 +80,7 @@ class Supervisor:
         self.deploy = ServiceProcess(home, "deploy", [*RNNLM, "deploy"], environment)
         self.worker = ServiceProcess(home, "worker", worker_command(self.running), environment)
         self.servers = {self.prefect: self.running.prefect_api, self.mlflow: self.running.mlflow_url}
-        if "MLFLOW_TRACKING_URI" in os.environ:  # If the user has configured another MLflow server, none is started.
+        if "MLFLOW_TRACKING_URI" in os.environ:  # No MLflow server is started if the user has configured another one.
             del self.servers[self.mlflow]
 
     def run(self, when_ready: Callable[[RunningHome], None]) -> None:
@@ -108,14 +108,15 @@ class Supervisor:
         self.stopping.set()
 
     def start_all(self) -> None:
-        left = stop_services(self.home)  # The worker's flow runs end together with it, and are resumed later.
+        left = stop_services(self.home)  # The flow runs of the worker end together with it, and are resumed later.
         if left:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
         self.worker.environment["TMPDIR"] = temporary_folder(self.home)
         self.mlflow.environment |= login_variables(self.home, *credentials(self.password))
-        # The store is created here. Otherwise MLflow's server and a first run might create it at the same time.
+        # The MLflow store is created here, because MLflow's server and a first run might otherwise create it at the
+        # same time.
         prepare_store(self.home)
         for server in self.servers:
             self.start(server)
@@ -167,7 +168,8 @@ class Supervisor:
                 self.restart_dead_runs()
                 look_at = time.monotonic() + DEAD_RUN_SECONDS
             for service in (*self.servers, self.worker):
-                with contextlib.suppress(OSError):  # The servers must continue even if the disk is full.
+                # The servers must continue even if the log cannot be written because the disk is full.
+                with contextlib.suppress(OSError):
                     service.rotate_log()
                 self.keep_running(service)
 
@@ -186,7 +188,8 @@ class Supervisor:
 
     def restart_dead_runs(self) -> None:
         """Report and restart flow runs whose process was killed while the worker kept running."""
-        with contextlib.suppress(httpx.HTTPError):  # Prefect may be restarting. The next check will find the runs.
+        # Prefect may be restarting. In this case, the next check finds the runs.
+        with contextlib.suppress(httpx.HTTPError):
             if self.deploy.exit_code() is None:
                 return
             crashed = crashed_runs(self.query, self.running.started)
@@ -214,7 +217,7 @@ class Supervisor:
         for service in (self.deploy, self.worker):
             service.stop(STOP_SECONDS)
         if stopped:
-            # If Prefect has already ended, it will set these runs to Crashed at its next start.
+            # If Prefect has already ended, it sets these runs to Crashed at its next start.
             with contextlib.suppress(httpx.HTTPError):
                 # The runs are marked after the worker has ended, because a running worker would set them to Crashed.
                 mark_stopped(self.query, stopped)
@@ -293,12 +296,12 @@ def worker_command(running: RunningHome) -> list[str]:
 
 
 def worker_name(running: RunningHome) -> str:
-    """Return a different worker name for each `rnnlm up`, because Prefect lists a killed worker for another minute."""
+    """Return a different worker name for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 
 def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
-    """Return the command `rnnlm up` for a process without a terminal. Its output is written to the log `up`."""
+    """Return the command `rnnlm up` for a process without a terminal, which writes its output to the log `up`."""
     return [*RNNLM, "up", "--quiet", "--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
 
 

@@ -1,4 +1,4 @@
-"""`rnnlm up --install`: write a systemd user unit that starts everything at login or, with lingering, at boot."""
+"""`rnnlm up --install`: write a systemd user unit that starts all servers at login or, with lingering, at boot."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.home import Home
 
 UNIT_NAME = "rnnlm.service"
-UNIT_STOP_SECONDS = 180  # The seconds in which runs must write their checkpoints and four servers must end.
+UNIT_STOP_SECONDS = 180  # The timeout in seconds for runs to write their checkpoints and for four servers to end.
 UNIT = """\
 # Written by `rnnlm up --install`.
 [Unit]
@@ -50,12 +50,12 @@ def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape `%`, because systemd would interpret it as the beginning of a specifier."""
+    """Return the text with `%` escaped, because systemd interprets it as the beginning of a specifier."""
     return text.replace("%", "%%")
 
 
 def quoted(text: str) -> str:
-    """Quote a word for a unit file, so that it may contain spaces, quotes and dollar signs."""
+    """Return a word quoted for a unit file, so that it may contain spaces, quotes and dollar signs."""
     text = escaped(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{text}"' if any(character in text for character in " \\\"'$") else text
 

@@ -162,12 +162,12 @@ class SequencesConfig(EngineConfig):
 
 
 def warn_at(default: float | None, condition: str) -> Any:
-    """Return a setting for the fraction above which a gate warns."""
+    """Return a setting for the fraction above which a data gate warns."""
     return setting(default, f"Warn {condition} If null, never warn.", ge=0.0, le=1.0, changes_results=False)
 
 
 def stop_at(default: float | None, condition: str) -> Any:
-    """Return a setting for the fraction above which a gate stops the run."""
+    """Return a setting for the fraction above which a data gate stops the run."""
     return setting(default, f"Stop {condition} If null, never stop.", ge=0.0, le=1.0, changes_results=False)
 
 

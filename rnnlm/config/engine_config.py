@@ -1,4 +1,4 @@
-"""Settings that select the engine for independent pieces of work; see rnnlm/runtime/engines.py."""
+"""Settings that select the engine for independent parts of the work; see rnnlm/runtime/engines.py."""
 
 from typing import Literal
 

@@ -7,8 +7,8 @@ from pydantic import model_validator
 from rnnlm.config.bounds import MaximumTokens, PositiveInt, Seed, Size, Temperature, TopK, TopP
 from rnnlm.config.section import Section, setting
 
-# Two constants for scoring a user's texts, by `rnnlm score` and from Python.
-SCORED_ROWS = 256  # The number of rows that are scored together, which changes results only by rounding.
+# Two constants for scoring texts of a user, by `rnnlm score` and from Python.
+SCORED_ROWS = 256  # The number of rows that are scored together. It changes results only by rounding.
 SHARD_DOCUMENTS = 4_096  # The number of documents that are scored together.
 
 

@@ -18,13 +18,13 @@ class Kind(NamedTuple):
     config.json that are named in `settings`.
     """
 
-    name: str  # The name in messages and reports.
+    name: str  # The name of the kind in messages and reports.
     cell: str
     settings: tuple[str, ...] = ()
     # True if the layer has weights that multiply its state. Recurrent dropout applies to these weights.
     has_recurrent_matrix: bool = False
     may_be_residual: bool = False  # True if the stack can add a layer's output to its input (stack.py).
-    # hidden_size must be a multiple of this number times the number of heads. 0 means that there are no heads.
+    # hidden_size must be a multiple of this number times the number of heads. 0 means that the kind has no heads.
     units_per_head: int = 0
     is_trained: bool = True
 
@@ -50,8 +50,9 @@ KINDS = {
     "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
 }
 NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
-MEMBERS = "members"  # The key in an ensemble's config.json (ensemble.py) with the configurations of its networks.
-OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # The name of a custom layer, in the form package.module:Class.
+MEMBERS = "members"  # The key for the configurations of an ensemble's networks in its config.json (ensemble.py).
+# The pattern of a custom layer's name, which has the form package.module:Class.
+OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 OWN_MODULES = "own_cells"  # The folder of a bundle, next to this package's folder, with the modules of custom layers.
 
 
@@ -68,17 +69,17 @@ def cell_class(kind: Kind) -> Any:
     """Return the kind's cell, usually a class. Raise ImportError or AttributeError if it does not exist.
 
     The module of a custom layer must already be imported. It is not imported here, because importing executes its code,
-    and the folder of a model may come from anywhere. models/own_layers.py imports modules if this is permitted.
+    and a model's folder may come from an untrusted source. models/own_layers.py imports modules if this is permitted.
     """
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
         return getattr(import_module(f"{root}.models{module}"), name)
-    if root != "rnnlm":  # In a bundle, the package of this module has another name.
+    if root != "rnnlm":  # In a bundle, this package has another name.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
         raise ImportError(f"the module of {kind.cell} has not been imported here")
-    # getattr is not used, because it might make the module import other modules.
+    # getattr is not used, because a module's __getattr__ might import other modules.
     if name not in vars(sys.modules[module]):
         raise AttributeError(f"module {module} has no {name}")
     return vars(sys.modules[module])[name]

@@ -8,7 +8,7 @@ from rnnlm.config.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.config.section import Section, setting
 from rnnlm.errors import close_to
 
-ModelKind = Literal[  # The names in NETWORKS, repeated because type checkers need literals.
+ModelKind = Literal[  # The names in NETWORKS. They are repeated, because type checkers need literals.
     "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
 ]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
@@ -94,7 +94,7 @@ class ModelConfig(Section):
 
     @property
     def units(self) -> int:
-        """The value of hidden_size, or its default."""
+        """The number of units: the value of hidden_size, or its default."""
         return DEFAULT_UNITS if self.hidden_size is None else self.hidden_size
 
     @property
@@ -105,7 +105,7 @@ class ModelConfig(Section):
         return self.model_copy(update={"hidden_size": self.units, "residual": self.is_residual})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
-        """Return the settings for another kind, without settings that this kind does not have."""
+        """Return the settings for another kind, without the settings that the other kind does not have."""
         left_out = set() if kind == "elman" else set(ELMAN_SETTINGS)
         if not kind_of(kind).may_be_residual:
             left_out.add("residual")

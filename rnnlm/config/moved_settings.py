@@ -1,12 +1,9 @@
-"""The dotted paths of settings.
-
-Dotted paths are converted from and to nested dictionaries. Fields that were moved or removed are upgraded.
-"""
+"""Conversion of dotted paths of settings from and to nested dictionaries, and upgrades of moved and removed fields."""
 
 from collections.abc import Mapping
 from typing import Any
 
-MOVED = {  # The former and the present path of each moved field.
+MOVED = {  # The former path of each moved field, with the field's present path.
     "sequences.maximum_leakage": "gates.leakage_stop_at",
     "training.loss": "training.loss.kind",
     "training.sampled_classes": "training.loss.sampled_classes",
@@ -80,6 +77,6 @@ def upgrade(values: Any) -> Any:
 def is_plain(value: Any) -> bool:
     """Return True for a value that is not a section.
 
-    training.loss, .schedule and .averaging were plain values and are now sections.
+    training.loss, training.schedule and training.averaging were plain values and are now sections.
     """
     return isinstance(value, str | int | float | None)

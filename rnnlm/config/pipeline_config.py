@@ -138,8 +138,8 @@ class RegistryConfig(Section):
 
 @with_added_sections("")
 class PipelineConfig(Section):
-    # The name of the preset. Its settings are added in presets.py and not here, because a stored configuration must not
-    # change when its preset changes.
+    # The name of the preset. The preset's settings are added in presets.py and not here, because a stored configuration
+    # must not change when its preset changes.
     preset: Preset = setting(
         "default",
         "Preset with the initial settings of the run. Settings that were changed individually are kept.",

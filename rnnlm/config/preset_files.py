@@ -34,5 +34,5 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def with_preset_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a nested configuration that names a preset, completed by the preset's settings."""
+    """Return a nested configuration that names a preset, together with the preset's other settings."""
     return nest(flatten(read_preset(config["preset"])) | flatten(config))

@@ -34,9 +34,9 @@ def build_config(
     file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> PipelineConfig:
-    """Return the configuration with the preset, a YAML file, settings in Python and `--set` overrides applied in order.
+    """Return the configuration, built from a preset, a YAML file, settings in Python and `--set`, in this order.
 
-    The preset is that of the argument, else that of the file, else the default. `settings` is an argument for
+    The preset is that of the argument, otherwise that of the file, otherwise the default. `settings` is an argument for
     settings_by_path(). If a field is wrong, raise a ConfigError that names it.
     """
     given = settings_by_path(settings or {}) | dict(map(parse_override, overrides))
@@ -78,9 +78,9 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run's nested configuration if `given` names another preset than the configuration of its deployment.
 
-    The web form shows, for each field, the value of the deployment or else the default, and submits all fields. Only
-    the fields that differ from the shown values are choices of the user. In the same way, only the fields that differ
-    from the deployment's preset are choices of the deployment.
+    The web form shows the value of each field in the deployment, or else its default, and submits all fields. Only the
+    fields that differ from the shown values are choices of the user. In the same way, only the fields that differ from
+    the deployment's preset are choices of the deployment.
     """
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     deployed_flat, given_flat = flatten(deployed), flatten(given)
@@ -164,7 +164,7 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """Parse 'training.optimizer.clip_norm=2' into ('training.optimizer.clip_norm', 2). Values are YAML."""
+    """Parse 'training.optimizer.clip_norm=2' into ('training.optimizer.clip_norm', 2). The value is parsed as YAML."""
     path, equals, text = override.partition("=")
     names = path.split(".")
     if equals and len(names) == 1 and (near := suggested_paths(path)):
@@ -237,7 +237,7 @@ def is_section(annotation: Any) -> bool:
 def parse_value(text: str, annotation: Any) -> Any:
     """Parse a YAML value. If the field is a string, return the text unchanged, so that 'yes' and '12' remain strings.
 
-    Numbers are parsed as in Python, because YAML would read 1:30 as 90, 010 as 8, and 2e-3 as a string.
+    Numbers are parsed as in Python, because YAML reads 1:30 as 90, 010 as 8, and 2e-3 as a string.
     """
     parts = plain_types(annotation) - {type(None)}
     if parts <= {str, int, float} and text in ("null", "none", "None", "~"):
@@ -254,7 +254,7 @@ def parse_value(text: str, annotation: Any) -> Any:
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """Return the types of a union, without other annotations."""
+    """Return the types of a union without their annotations."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""Sections of the configuration, and information about their fields: description, bounds and effect on results."""
+"""Sections of the configuration, and facts about their fields: description, bounds and effect on results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -16,31 +16,30 @@ class Section(BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
 
-    # Removed fields with their defaults. They are still part of the keys of outputs, so that existing outputs are
-    # found.
+    # Removed fields with their defaults. They still belong to the keys of outputs, so that existing outputs are found.
     former_fields: ClassVar[dict[str, JsonValue]] = {}
     changeable: ClassVar[tuple[str, ...]] = ()  # The fields that may change when an unfinished run is resumed.
 
     def resolved(self) -> Self:
-        """Return the section with nulls replaced by the values that other fields determine."""
+        """Return the section in which nulls are replaced by the values that other fields determine."""
         return self
 
     def check_with(self, whole: Any) -> None:
         """Raise ValueError if the section is incompatible with the PipelineConfig that contains it."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new values of a resumed run's fields, given changes of fields in `changeable`."""
+        """Return the new values of a resumed run's fields, given `changes` of fields in `changeable`."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return the names and values of the section for the pages about a run.
+        """Return the names and values that pages about a run show of this section.
 
-        A section may return none if its values are the defaults.
+        The dictionary may be empty if all values are the defaults.
         """
         return {}
 
     def subject(self) -> tuple[Any, str] | None:
-        """Return the CorpusConfig and preset by which a flow run with this parameter is named.
+        """Return the CorpusConfig and the preset that name a flow run with this section as its parameter.
 
         Return None if the flow run is not about a text.
         """
@@ -48,7 +47,7 @@ class Section(BaseModel):
 
     @classmethod
     def of(cls, parent: "Section") -> Self:
-        """Return the field of `parent` whose value is a section of this class."""
+        """Return the section of this class in `parent`."""
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
@@ -102,7 +101,7 @@ def changes_results(field: FieldInfo) -> bool:
 
 
 def fact_of(field: FieldInfo, name: str) -> Any:
-    """Return a value that setting() has stored with the field under `name`, or None if there is no such value."""
+    """Return the value that setting() has stored with the field under `name`, or None if there is none."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 

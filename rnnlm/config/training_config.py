@@ -50,7 +50,7 @@ class OptimizerConfig(Section):
     )
 
     def peak_rate(self, kind: str, hidden_size: int) -> float:
-        """Return the learning rate for a model.
+        """Return the peak learning rate for a model of this kind and size.
 
         The changes of a wide tanh unit's inputs add up. At the learning rate for 256 units, many units of a layer of
         1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 /
@@ -177,7 +177,8 @@ class WarmStartConfig(Section):
 
 @with_added_sections("training")
 class TrainingConfig(Section):
-    former_fields = {"cuda_graphs": False}  # Training on a GPU now always captures its steps as CUDA graphs.
+    # A removed field: training on a GPU now always captures its steps as CUDA graphs.
+    former_fields = {"cuda_graphs": False}
 
     start_from: str = setting(
         "nothing",
@@ -269,8 +270,7 @@ class TrainingConfig(Section):
     def check_patience(self) -> "TrainingConfig":
         """Raise ValueError if there are too few validations for a patience to be exhausted.
 
-        The first validation is always the best so far. The number of validations must therefore be at least patience +
-        1.
+        At least patience + 1 validations are needed, because the first validation is always the best so far.
         """
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,

@@ -10,9 +10,9 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
-# The largest number of problems that are shown. The last line contains the number of other problems.
+# The largest number of problems that an error shows. Its last line says how many more there are.
 PROBLEMS_SHOWN = 2
-MESSAGES = {  # For each of pydantic's error types, a text with the expected value.
+MESSAGES = {  # The text with the expected value for each of pydantic's error types.
     "missing": "is required",
     "extra_forbidden": "there is no such field",
     "greater_than_equal": "expected at least {ge:,}",
@@ -89,10 +89,10 @@ def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
 
 
 def bounds_text(field: FieldInfo) -> str:
-    """Return a text such as `0 to 65,535`, `at least 1` or `above 0`, or "" without bounds."""
+    """Return the field's bounds as text, such as `0 to 65,535`, `at least 1` or `above 0`, or "" if it has none."""
     bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
     least, above, most, below = (bounds.get(name) for name in BOUNDS)
-    # A bound that is the limit of the integer type is not shown.
+    # The limit of the integer type is not shown as a bound.
     below = None if below is not None and below >= 2**31 else below
     if least is not None and most is not None:
         return f"{least:,} to {most:,}"

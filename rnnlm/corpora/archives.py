@@ -1,4 +1,4 @@
-"""Readers of tar and zip archives, which yield each member as a stream and check its name.
+"""Readers of tar and zip archives, which yield each member as a stream after checking its name.
 
 Nothing is unpacked to disk.
 """
@@ -18,7 +18,7 @@ from rnnlm.corpora.compression import Meter, Unpacked, damage_explained
 from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 
-Member = tuple[str, Unpacked | None]  # The name of a regular file, and its content if it is wanted.
+Member = tuple[str, Unpacked | None]  # The name of a regular file, and its content if the file is wanted.
 LINK_TARGET_BYTES = 4096
 # The largest size of a header with long names or pax records, which tarfile reads into memory.
 MAXIMUM_HEADER_BYTES = 1 << 20
@@ -40,7 +40,7 @@ class ArchiveEntry:
     kind: Literal["file", "folder", "link", "device"]
     # A function that returns the bytes of the entry. It must be called before the next entry is read.
     open: Callable[[], Any]
-    target: str = ""  # The target of a link, relative to the top of the archive. It is empty for other entries.
+    target: str = ""  # The target of a link, relative to the top of the archive, or "" for other entries.
 
 
 def archive_members(
@@ -76,7 +76,7 @@ def archive_members(
 def distrust(entry: ArchiveEntry) -> str | None:
     """Return the reason if the name or link of an entry leads outside the archive, otherwise None.
 
-    An archive with such a name is malicious. It is refused, although no member is written to disk under its name.
+    An archive with such a name is malicious, and is refused although no member is written to disk under its name.
     """
     if is_absolute(entry.name):
         return "has an absolute path"
@@ -122,7 +122,7 @@ class StrictMember(tarfile.TarInfo):
 def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
     """Yield the entries in the order of the archive.
 
-    The stream is read to its end, because compressed data ends with a checksum that must be verified.
+    The stream is read to its end, so that the checksum at the end of compressed data is verified.
     """
     with damage_explained(label, "tar"), tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember) as archive:
         for info in archive:
@@ -144,7 +144,8 @@ def zip_entries(file: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.flag_bits & 1:
                 raise CorpusError(f"{label}: {printable(info.filename)}: is encrypted; decrypt the archive first")
-            name = info.filename.replace("\\", "/")  # Some Windows programs separate folders by backslashes.
+            # Backslashes are replaced, because some Windows programs separate folders by them.
+            name = info.filename.replace("\\", "/")
             content = partial(archive.open, info)
             mode = stat.S_IFMT(info.external_attr >> 16)
             if mode == stat.S_IFLNK:

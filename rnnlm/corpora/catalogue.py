@@ -1,4 +1,4 @@
-"""The catalogue of corpora that have a name in rnnlm."""
+"""The catalogue of corpora that are known by a name in rnnlm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ INSTALLATION = "made from this installation"
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus of the catalogue, with its location, its licence and other information for users."""
+    """A corpus of the catalogue, with its location, its licence and further information for users."""
 
     name: str
     location: str  # An http(s) address, the name of a data set on the hub (hf:…), or INSTALLATION.
     licence: str
     format: str
-    splits: str  # The splits of the corpus, or the way in which rnnlm makes them.
+    splits: str  # The splits of the corpus, or how rnnlm makes them.
     size: str
     advice: str = ""  # The settings that are recommended for this corpus.
     gutenberg: bool = False  # If true, the header and the licence of Project Gutenberg are removed.
-    # For a generated corpus, a function that returns everything that its text depends on.
+    # A function that returns everything on which the text of a generated corpus depends.
     versions: Callable[[], dict[str, str]] | None = None
-    # For a generated corpus, a function that writes a file or a folder of splits, and returns metadata about the text.
+    # A function that writes a generated corpus as a file or a folder of splits, and returns metadata about the text.
     write: Callable[[Path], dict[str, Any]] | None = None
 
 

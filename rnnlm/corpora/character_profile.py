@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK_BYTES = 1 << 20
-# The number of chunks that are sampled from a larger text. They have 64 MiB together and are read in about 3 s.
+# The number of chunks that are sampled from a larger text. Together they have 64 MiB and are read in about 3 s.
 SAMPLED_CHUNKS = 64
 LARGEST_PROFILE = 5_000  # The largest number of characters in a profile. Rarer characters are ignored.
 
@@ -60,6 +60,6 @@ def character_distance(one: Profile, other: Profile) -> float:
 
 
 def training_text(corpus_folder: Path) -> Path | None:
-    """Return the file that holds the training text, or None if the corpus was deleted."""
+    """Return the file with the training text of a corpus, or None if the corpus was deleted."""
     candidates = (corpus_folder / name for name in ("train.txt", "text.txt"))
     return next((path for path in candidates if path.exists()), None)

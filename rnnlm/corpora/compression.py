@@ -1,4 +1,4 @@
-"""Decompression with limits. Decompression bombs and damaged data raise CorpusError."""
+"""Decompression with limits. A decompression bomb or damaged data raises CorpusError."""
 
 import bz2
 import contextlib
@@ -20,18 +20,20 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# The number of first bytes from which the format of a file is detected. A tar archive's signature ends at byte 263.
+# The number of bytes at the beginning of a file from which its format is detected. A tar archive's signature ends at
+# byte 263.
 HEAD_BYTES = 512
-# The number of compressed bytes that zipfile reads at once. For bzip2 and LZMA, it decompresses all of them at once.
+# The number of compressed bytes that zipfile reads at once. It is small, because zipfile decompresses all of them at
+# once if the method is bzip2 or LZMA.
 ZIP_READ_AT_ONCE = 4096
-# The compression ratio is only checked once this many bytes are unpacked, because a short text of repeated letters may
-# exceed the limit.
+# The number of unpacked bytes above which the compression ratio is checked. In a short text, repeated letters may
+# exceed the limit of the ratio.
 RATIO_FROM_BYTES = 16 << 20
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, the format before xz.
+    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, which is the format before xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
 # The logarithm to base 2 of the largest window, which `zstd --long=31` writes. By default libraries refuse windows
@@ -66,7 +68,7 @@ class Meter:
 
 
 class OpenFile(io.BufferedReader):
-    """A decompressed file or archive member, whose first bytes can be inspected before it is read.
+    """A decompressed file or archive member, whose first bytes can be inspected before the rest is read.
 
     The file is seekable if it is stored on disk without compression.
     """
@@ -87,7 +89,7 @@ class OpenFile(io.BufferedReader):
 
 
 class Unpacked(io.RawIOBase):
-    """The output of a decompressor or of an archive. Its bytes are counted."""
+    """The output of a decompressor or of an archive, whose bytes are counted."""
 
     def __init__(self, inner: Readable, kind: str, label: str, meter: Meter) -> None:
         self.inner, self.kind, self.label, self.meter = inner, kind, label, meter
@@ -106,14 +108,15 @@ class Unpacked(io.RawIOBase):
 
 @contextlib.contextmanager
 def damage_explained(label: str, kind: str) -> Iterator[None]:
-    """Turn the many error types that libraries raise for damaged `kind` data into CorpusError."""
+    """Raise CorpusError in place of the many error types that libraries raise for damaged `kind` data."""
     try:
         yield
     except CorpusError:
         raise
     except Exception as error:
         reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-        # An OSError with an errno comes from the disk or the network file system, so the data may be intact.
+        # An OSError with an errno is passed on, because it comes from the disk or the network file system and the data
+        # may be intact.
         if isinstance(error, OSError) and error.errno:
             raise unreadable(label, error) from error
         if isinstance(error, NotImplementedError):
@@ -144,7 +147,7 @@ def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> Open
 
 
 def decompressor(stream: OpenFile, kind: str) -> Readable:
-    """Return a decompressor that accepts several concatenated streams."""
+    """Return a decompressor for a file, which may consist of several concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")
     return ConcatenatedStreams(stream, DECOMPRESSORS[kind])
@@ -163,9 +166,9 @@ DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 class ConcatenatedStreams:
-    """A reader of compressed streams that follow each other, with zero bytes between them and after the last stream.
+    """A reader of concatenated compressed streams, with zero bytes between them and after the last stream.
 
-    The files of the standard library stop without an error at the zero bytes that xz may add to a stream.
+    The readers of the standard library stop without an error at the zero bytes that xz may add to a stream.
     """
 
     def __init__(self, stream: Readable, new_decompressor: Callable[[], Any]) -> None:

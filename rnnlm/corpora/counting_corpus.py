@@ -10,18 +10,18 @@ import random
 from pathlib import Path
 from typing import Any
 
-COUNTING_VERSION = "1"  # This version is part of the corpus's key. Increase it when the text changes.
+COUNTING_VERSION = "1"  # The version of the text, which is part of the corpus's key. Increase it when the text changes.
 COUNTING_SEED = 0
 LARGEST = 999
 LINES = {
     "train": (4_000, 2, 12),
     "valid": (200, 2, 12),
     "test": (100, 240, 240),
-}  # For each split: the number of lines, the fewest numbers in a line, and the most numbers in a line.
+}  # The number of lines, and the fewest and the most numbers in a line, for each split.
 
 
 def counting_versions() -> dict[str, str]:
-    """Return everything that the text depends on."""
+    """Return everything on which the text depends."""
     return {"counting": COUNTING_VERSION}
 
 

@@ -7,22 +7,23 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-# The largest cell in characters. Without a limit, an unclosed quote would read the whole file into memory.
+# The largest number of characters in a cell. Without a limit, an unclosed quote would read the whole file into memory.
 MAXIMUM_CELL_CHARACTERS = 64 << 20
-# The possible delimiters of each kind of file. The first delimiter is used, unless the first row does not contain it.
+# The possible delimiters of each kind of file. The first one is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
-# If quotes join at least this many lines of a csv file although each line is a row by itself, the quotes are read as
+# If a quoted cell joins at least this many lines of a csv file, and each line is a row by itself, quotes are read as
 # ordinary characters. Fewer joined lines may be a cell with several lines.
 LINES_JOINED = 4
 Quoting = Literal["doubled", "backslash", "none"]
-SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # A line before the headings that tells Excel the delimiter.
+# A line before the headings that tells Excel which delimiter is used.
+SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")
 ESCAPED = re.compile(r'\\(["\\])')
 QUOTED: dict[Quoting, str] = {
     "doubled": r'"[^"]*(?:""[^"]*)*"',
     "backslash": r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"',
     "none": r"(?!)",
 }
-# A cell with doubled quotes. Only programs that quote cells write such a cell.
+# A cell with doubled quotes, which only programs that quote cells write.
 DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')
 
 
@@ -64,7 +65,7 @@ class Dialect(NamedTuple):
         cells = []
         while True:
             found = pattern.match(record, place)
-            assert found is not None  # The pattern always matches, because it matches an empty cell.
+            assert found is not None  # The pattern always matches, because it also matches an empty cell.
             cells.append(found[0])
             place = found.end() + 1
             if record[found.end() : place] != self.delimiter:
@@ -102,12 +103,12 @@ def cell_pattern(dialect: Dialect) -> re.Pattern[str]:
 
 
 def usual_dialect(kind: str) -> Dialect:
-    """Return the dialect of a file of kind csv or tsv that contains no quote."""
+    """Return the dialect for a file of kind csv or tsv that contains no quote."""
     return Dialect("\t", "none") if kind == "tsv" else Dialect(",", "doubled")
 
 
 def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "auto") -> Dialect:
-    """Return the dialect that fits the lines at the beginning of a file best.
+    """Return the dialect that best fits the lines at the beginning of a file.
 
     This is the dialect with the fewest odd lines. A line is odd if its row is damaged or has another number of cells
     than the first row. In a table of sentences, an unpaired quote would join all lines up to the next quote. Hence a

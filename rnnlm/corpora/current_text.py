@@ -1,6 +1,6 @@
-"""The current text of a source.
+"""The present text of a source, stored under its digest with a note about its origin.
 
-The text is stored under its digest, with a note about its origin. If the source changes, the new text is stored, too.
+If the source changes, the new text is stored as well.
 """
 
 import logging
@@ -20,7 +20,7 @@ from rnnlm.storage.home import Home, digest_of, write_json
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once
 
 logger = logging.getLogger(__name__)
-# The fields of CorpusConfig that change the stored text. The proportions of the splits are not among them, because the
+# The fields of CorpusConfig that change the stored text. The fractions of the splits are not among them, because the
 # text is split later.
 TEXT_SETTINGS = (
     "format",
@@ -36,7 +36,7 @@ TEXT_SETTINGS = (
 
 
 def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
-    """Return the note of the source's present text, and True if this text was already stored.
+    """Return the note of the source's present text, and whether this text was already stored.
 
     If the text is not stored, it is read or downloaded first.
     """
@@ -54,7 +54,7 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
     if note and is_current(note, config, source, began):
         return note, True
     home.make(home.corpora)
-    # Of two runs that start at the same time, the second one waits and then uses the text of the first one.
+    # The lock makes the second of two simultaneous runs wait and use the text of the first one.
     with home.lock(f"corpus-{path.stem}"):
         note = known()
         if source.remote and not (force or note):
@@ -72,7 +72,7 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
 def renewed_note(
     home: Home, config: CorpusConfig, source: Source, key: Metadata, note: Note | None, force: bool
 ) -> tuple[Note, bool]:
-    """Ask the source for its text. Return the note of this text, and True if the text was already stored.
+    """Request the text from the source. Return the text's note, and whether the text was already stored.
 
     A new text is written and gets a new note. If the source reports that the text of `note` is unchanged, the time in
     `note` is updated. If the source is unavailable, the text of `note` is used, with a warning.
@@ -131,9 +131,9 @@ def store_text(
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
-    """Create an empty temporary folder, and hold a lock with the same name.
+    """Yield an empty temporary folder, while holding a lock with the same name.
 
-    Folders that killed runs left behind are removed.
+    Folders that killed runs have left are removed.
     """
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -149,11 +149,11 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
 
 
 def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
-    """Return everything that the stored text depends on."""
+    """Return everything on which the stored text depends."""
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     return {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
 
 
 def note_path(home: Home, key: Metadata) -> Path:
-    """Return the file that holds the note for a key."""
+    """Return the path of the note for a key."""
     return home.corpora / "known" / f"{digest_of(key)[:16]}.json"

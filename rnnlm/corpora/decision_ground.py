@@ -9,11 +9,11 @@ from rnnlm.corpora.line_digests import chooses, line_digests
 from rnnlm.corpora.splits import corpus_documents, text_fingerprint
 from rnnlm.storage.records import CorpusRecord, Record
 
-# The bootstrap of a comparison draws documents if at least this many documents have held-out lines. Otherwise it draws
+# The number of documents with held-out lines from which the bootstrap draws documents. With fewer documents, it draws
 # runs of lines, at most this many.
 FEW_DOCUMENTS = 200
-# The standard deviation of the relative difference between two models over the documents or runs of lines. It is the
-# median that benchmarks/decisions.py measured.
+# The standard deviation of the relative difference between two models over the drawn documents or runs of lines. It is
+# the median that benchmarks/decisions.py measured.
 SPREAD = 0.1
 QUANTILE = 1.645  # The quantile of a one-sided bound at 95 %.
 
@@ -26,7 +26,7 @@ class DecisionGround(Record):
 
     @property
     def units(self) -> int:
-        """The number of units that the bootstrap would draw.
+        """The number of units from which the bootstrap would draw.
 
         Units are documents, or runs of lines if there are few documents.
         """
@@ -45,11 +45,11 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
     """Count the distinct validation lines on which models would be compared, and the documents that contain them.
 
     Lines and documents that occur in the training text are not counted. A digest of each training document and line is
-    held in memory.
+    in memory at the same time.
     """
     trained_documents: set[str] = set()
     trained_lines: set[int] = set()
-    # For each distinct document, the digests of its lines that are reserved for comparing models.
+    # The digests of the lines that are reserved for comparing models, for each distinct document.
     judging: dict[str, list[int]] = {}
     fingerprints: dict[str, str] = {}
     for document in corpus_documents(corpus):
@@ -63,6 +63,6 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
             fingerprints[document.sha256] = text_fingerprint(document.data)
     unseen = [digests for key, digests in judging.items() if digests and fingerprints[key] not in trained_documents]
     new = [[digest for digest in digests if digest not in trained_lines] for digests in unseen]
-    if not any(new):  # If all lines also occur in the training text, whole documents are compared.
+    if not any(new):  # Whole documents are compared if all lines also occur in the training text.
         return DecisionGround(documents=len(unseen), lines=sum(map(len, unseen)))
     return DecisionGround(documents=sum(map(bool, new)), lines=len({digest for digests in new for digest in digests}))

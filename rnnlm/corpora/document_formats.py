@@ -1,4 +1,4 @@
-"""The interface to an extension that reads documents such as PDF and HTML, and finds the prose in them."""
+"""The interface to an extension that extracts the prose of documents such as PDF and HTML."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -7,7 +7,7 @@ from rnnlm.extension_points import plugged
 
 
 class DocumentError(Exception):
-    """An error that gives the reason why a document cannot be read.
+    """An error with the reason why a document cannot be read.
 
     The document is reported, and the other files are read.
     """
@@ -19,9 +19,9 @@ class DocumentReader(Protocol):
     The suffixes of documents are in split_names.DOCUMENT_SUFFIXES.
     """
 
-    MAXIMUM_BYTES: dict[str, int]  # The size of the largest document that is read, for each kind.
-    # For each kind that is read from bytes, a function that returns the prose. Documents of other kinds are decoded to
-    # text first.
+    MAXIMUM_BYTES: dict[str, int]  # The size in bytes of the largest document that is read, for each kind.
+    # The function that returns the prose, for each kind that is read from bytes. Documents of other kinds are decoded
+    # to text first.
     BINARY_KINDS: dict[str, Callable[[bytes], str]]
 
     def declared_charset(self, head: bytes) -> str | None:
@@ -34,9 +34,9 @@ class DocumentReader(Protocol):
         """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the versions of the libraries on which the prose of these files depends.
+        """Return the versions of the libraries that extract the text of the given files.
 
-        A missing library has the version "".
+        Another version may extract other text. A missing library has the version "".
         """
 
 
@@ -49,9 +49,9 @@ def document_reader() -> DocumentReader:
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the versions of the libraries on which the prose of these files depends; see DocumentReader.
+    """Return the versions of the libraries that extract the text of the given files; see DocumentReader.
 
-    Without a reader of documents the result is empty.
+    Without a reader of documents, the result is empty.
     """
     readers: list[DocumentReader] = plugged("documents")
     return readers[0].library_versions(names) if readers else {}

@@ -1,7 +1,4 @@
-"""The corpus stage.
-
-It obtains the text of a corpus from the catalogue, the hub, a file, a folder, a glob or an http(s) URL.
-"""
+"""The corpus stage, which obtains a text from the catalogue, the hub, a file, a folder, a glob or an http(s) URL."""
 
 import logging
 
@@ -53,7 +50,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     note, skipped = current_note(home, config, source, force)
     corpus = sample_training(home, corpus_record(home, config, source, note, skipped), config.maximum_documents)
     is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
-    advice = "; rnnlm inspect lists all" if is_local else ""  # rnnlm inspect reads only local files.
+    # The advice is only for local sources, because rnnlm inspect reads no others.
+    advice = "; rnnlm inspect lists all" if is_local else ""
     log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
@@ -70,8 +68,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
     """Raise CorpusError for a source that cannot be read, before any process is started for the run.
 
-    The beginning of each local file is read. If `home` is given and does not have a data set of the hub, the hub is
-    asked for it.
+    The beginning of each local file is read. If `home` is given and does not contain a data set of the hub, the hub is
+    asked whether the data set exists.
     """
     source = configured_source(config)
     if isinstance(source, OnDisk):

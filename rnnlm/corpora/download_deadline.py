@@ -1,4 +1,4 @@
-"""The time limit of a download. It holds even if a server sends its headers one byte at a time."""
+"""The time limit of a download, which holds even if a server sends its headers one byte at a time."""
 
 import contextvars
 import math
@@ -53,7 +53,7 @@ class Deadline:
         threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
         try:
             wait([future], None if math.isinf(self.end) else self.remaining_seconds)
-        finally:  # The thread is also abandoned after Ctrl-C.
+        finally:  # This also abandons the thread after Ctrl-C.
             if not future.done():
                 self.abandoned.set()
         if self.abandoned.is_set():

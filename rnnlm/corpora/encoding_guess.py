@@ -1,6 +1,6 @@
 """Detection of the encoding of text that is not UTF-8.
 
-The module searches the encoding in which the text consists of words of a language. Each candidate decodes the words
+The module searches for the encoding in which the text consists of words of a language. Each candidate decodes the words
 that have non-ASCII bytes. Their letters are compared with the letters of the languages that use this encoding. For
 instance, é, è and à are three frequent letters of French in cp1252. In cp1250 the same bytes are é, č and ŕ, which no
 language uses together. Frequent short words of a language are evidence for this language. Chinese, Japanese and Korean
@@ -14,30 +14,31 @@ from functools import cache
 from typing import NamedTuple
 
 COMPARED_WORDS = 400
-# The log-probability of a letter that the language does not use, of a character in an unusual place, of an unassigned
+# The log-probabilities of a letter that the language does not use, of a character in an unusual place, of an unassigned
 # code, and of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
 APOSTROPHE = math.log(0.2)
-# If the mean log-probability of the characters is below this, the text is in no known language.
+# The mean log-probability of the characters below which the text is in no known language.
 LEAST_MEAN = math.log(0.006)
 # If fewer than one byte in MOSTLY_ASCII is not ASCII, a non-Latin alphabet is unlikely. OTHER_ALPHABET is then
 # subtracted from the summed log-probability of encodings with such an alphabet.
 MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0
-LENIENCE = 1.0  # This is added to the summed log-probability, so that a few odd characters do not exclude a short text.
+# The number that is added to the summed log-probability, so that a few odd characters do not exclude a short text.
+LENIENCE = 1.0
 # The log-probability that each frequent short word of the language adds, and the largest sum that these words add.
 SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
 ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
 CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
-MOST_CONTROLS = 0.02  # Data with a larger fraction of control characters is not text in these encodings.
+MOST_CONTROLS = 0.02  # The fraction of control characters above which data is not text in these encodings.
 SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
 SIGNS_WITHIN_WORDS = set("’·\xad")
-THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Signs that stand above or below a letter.
+THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Thai signs that stand above or below a letter.
 LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # Single letters that are words in some language.
 
 
 class Language(NamedTuple):
-    letters: str  # The letters of the language that are not ASCII, by decreasing frequency.
+    letters: str  # The non-ASCII letters of the language, by decreasing frequency.
     words: str = ""  # Frequent short words of the language in ASCII.
 
 
@@ -87,10 +88,10 @@ GREEK = Language("αοιετσνηυρπκμλςάίέόήδγωχθφύβώξζ
 
 class Charset(NamedTuple):
     languages: tuple[Language, ...]
-    rarity: float = 0.0  # How much rarer the encoding is than cp1252, as a log-probability.
+    rarity: float = 0.0  # The log-probability by which the encoding is rarer than cp1252.
 
 
-CHARSETS = {  # Of two equally probable candidates, the first one is chosen.
+CHARSETS = {  # The candidates. Of two equally probable ones, the first is chosen.
     "cp1252": Charset(WESTERN),
     "cp1250": Charset(CENTRAL, 0.5),
     "cp1251": Charset(CYRILLIC, 0.5),
@@ -112,8 +113,7 @@ CHARSETS = {  # Of two equally probable candidates, the first one is chosen.
     "cp852": Charset(CENTRAL, 4.0),
     "mac_roman": Charset(WESTERN, 4.0),
 }
-# For each encoding: the first and the last lead byte of its frequent characters, their lowest second byte, and their
-# number.
+# The first and the last lead byte of an encoding's frequent characters, their lowest second byte, and their number.
 FREQUENT = {
     "cp949": (0xB0, 0xC8, 0xA1, 2_350),
     "gb18030": (0xB0, 0xD7, 0xA1, 3_755),
@@ -125,8 +125,7 @@ JAPANESE = ("cp932", "euc_jp")
 # The number of bytes in which frequent characters of Chinese, Japanese and Korean are counted.
 EAST_ASIAN_BYTES = 8 << 10
 KANA, RARE_CHARACTER, EAST_ASIAN_SIGN = math.log(1 / 50), math.log(1e-5), math.log(1 / 50)
-# The frequent characters of a text do not occur equally often, which increases their mean log-probability by about
-# this.
+# The increase of the mean log-probability that results from the unequal frequencies of the frequent characters.
 ZIPF = 1.2
 
 
@@ -142,7 +141,7 @@ def language_encoding(data: bytes) -> str | None:
     scores = {name: score(words.decode(name, "replace"), charset, short) for name, charset in CHARSETS.items()}
     means = {name: total / count for name, total in scores.items()}
     means |= {name: east_asian_score(sample, name) / bytes_beyond_ascii(sample) for name in FREQUENT}
-    # In a text of mostly ASCII, letters of an alphabet other than Latin are less likely.
+    # In a text of mostly ASCII, letters of a non-Latin alphabet are less likely.
     if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):
         latin = {name for name, charset in CHARSETS.items() if is_latin(charset.languages[0].letters[0])}
         means |= {name: mean - OTHER_ALPHABET / count for name, mean in means.items() if name not in latin}
@@ -182,7 +181,7 @@ def suitability(language: Language, letters: Counter[str], short: set[str]) -> f
 
 
 def is_odd(before: str, letter: str, after: str) -> bool:
-    """Return True for a capital letter between small ones, two alphabets in a word, or a letter between digits."""
+    """Return True for a capital letter between small letters, two alphabets in a word, or a letter between digits."""
     if before.isdigit() or after.isdigit():
         return True
     if not before.isalpha():

@@ -1,4 +1,4 @@
-"""Readers of text in plain, compressed and archived files of any format. They assign each text to a split."""
+"""Readers of text in plain, compressed and archived files of any format, which assign each text to a split."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from rnnlm.corpora.text_encoding import Decoding, EncodingError, encoding_errors
 from rnnlm.errors import CorpusError
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
-# The suffixes of documents that are zip files but must not be opened as archives.
+# The suffixes of documents that are zip files but are not read as archives.
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
 OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
@@ -38,7 +38,7 @@ OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file or archive member. It is read lazily."""
+    """The text of a file or archive member, which is read lazily."""
 
     role: str  # The name of a split, or "text" if the file's name does not name a split.
     label: str
@@ -52,12 +52,13 @@ class Text:
         return self.kind in TABLE_SUFFIXES.values()
 
 
-# Each file with its wanted members. For each member, the value is a split or "text". The key "" is the file itself.
+# Each file with its wanted members. The keys of members are their names, or "" for the file itself. The values are
+# splits or "text".
 FilePlan = list[tuple[SourceFile, dict[str, str]]]
 
 
 class TextReader:
-    """A reader of the text in the files of one source, with a report of everything that is left out."""
+    """A reader of the text in the files of one source, and a report of the files that are left out."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class TextReader:
             raise self.report.undecodable[-1]
 
     def plan(self) -> FilePlan:
-        """Decide which files and archive members to read, before any text is read.
+        """Choose the files and archive members to read, before any text is read.
 
         Archives are scanned for the names of their members.
         """
@@ -180,7 +181,7 @@ class TextReader:
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])
-            # The file has no byte-order mark, but the page may declare its encoding.
+            # The page may declare its encoding, because the file has no byte-order mark.
             if kind == "html" and encoding == self.config.encoding:
                 encoding = reader.declared_charset(data[:4096]) or encoding
             markup = ""

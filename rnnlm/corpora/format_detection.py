@@ -6,18 +6,17 @@ from typing import Literal
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFFIXES, suffix_of
 
-# The signature of Parquet files and the first byte of their first header. This byte excludes text that begins with
-# PAR1.
+# The signature of Parquet files and the first byte of their first header, which excludes text that begins with PAR1.
 PARQUET_MARK = b"PAR1\x15"
 TAR_MARK = slice(257, 262)
 # The possessive group (?>…) avoids backtracking, because a page may begin with many comments.
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
-# Bytes that do not occur near the beginning of text. This test excludes text that begins with a signature such as
-# "ORC".
+# Bytes that do not occur near the beginning of text. They distinguish binary data from text that begins with a
+# signature such as "ORC".
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-BINARY_FORMATS = (  # For each format: the offset of its signature, the signature, and advice for the user.
+BINARY_FORMATS = (  # The offset of the signature, the signature, and advice for the user, for each format.
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -77,7 +76,8 @@ def detect_format(head: bytes, name: str) -> str:
     if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
         if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
             raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
-        return "html"  # The suffix is not checked, because a saved page may have any suffix.
-    if not suffix and JSON_BEGINNING.match(head):  # The part files that Spark writes have no suffix.
+        return "html"  # The content alone decides, because a saved page may have any suffix.
+    # Files without a suffix may be JSON lines, such as the part files of Spark.
+    if not suffix and JSON_BEGINNING.match(head):
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

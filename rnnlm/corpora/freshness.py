@@ -1,4 +1,4 @@
-"""Notes about texts that were read or downloaded. A note determines when a server or hub is asked for changes."""
+"""Notes about texts that were read or downloaded, by which it is decided when a server or hub is asked for changes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,17 +18,17 @@ AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 class Note(Record):
     """A note about a text that was read or downloaded. Its times are in ISO 8601 and UTC."""
 
-    key: Metadata  # Everything that the stored text depends on.
-    digest: str  # The digest of the corpus.
+    key: Metadata  # Everything on which the stored text depends.
+    digest: str  # The digest of the corpus that contains the text.
     version: Metadata | None  # The version of the text on the server or hub, or None for a local text.
-    obtained: str  # The time when this text was first read or downloaded.
+    obtained: str  # The time when this version of the text was first read or downloaded.
     checked: str  # The time when the server or hub last answered.
     problem: str = ""  # The reason why the last check failed, or "" if it did not fail.
-    left_out: tuple[LeftOut, ...]  # The files that could not be read.
-    # The digest of the source and the settings. All versions of a growing text share it. It is empty in notes of rnnlm
-    # 0.3.
+    left_out: tuple[LeftOut, ...]  # The files of the source that could not be read.
+    # The digest of the source and the settings, which is the same for all versions of a growing text. It is "" in notes
+    # of rnnlm 0.3.
     place: str = ""
-    before: str = ""  # The digest of the preceding text of the same source, or "" for the first text.
+    before: str = ""  # The digest of the preceding text of the source, or "" for the first text.
 
 
 def now() -> str:
@@ -57,8 +57,8 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 def latest_note(home: Home, place: str) -> Note | None:
     """Return the note of the last text of a source, or None if no text is known. `place` identifies the source.
 
-    It is the one that precedes no other. The times decide only if this is true of several notes, because a clock may
-    have been ahead when one of them was written.
+    It is the note that no other note names as its predecessor. Times decide only between several such notes, because a
+    clock may have been ahead when one of them was written.
     """
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]
@@ -67,7 +67,7 @@ def latest_note(home: Home, place: str) -> Note | None:
 
 
 def write_note(path: Path, note: Note, remote: bool) -> None:
-    """Write the note. If its source is remote, also write it to the shared storage for other machines."""
+    """Write the note. If the source is remote, also write the note to the shared storage for other machines."""
     write_json(path, note.model_dump())
     storage = find_storage()
     if storage and remote:

@@ -12,16 +12,16 @@ from rnnlm.storage.records import CorpusRecord
 LINES_READ = 5_000  # The number of lines of the training text that are read.
 FEWEST_PAIRS = 50  # The smallest number of pairs of neighbouring lines from which a width can be recognised.
 WIDEST = 120  # The largest width of a wrapped line in characters.
-# A wrapped line fills at least this fraction of the width. The rest may be empty if a long word did not fit.
+# The smallest fraction of the width that a wrapped line fills. The rest may be empty if a long word did not fit.
 NEARLY_FULL = 0.7
-FULL_SHARE = 0.8  # In a wrapped text, at least this fraction of the lines before another line are nearly full.
-# In a wrapped text, at least this fraction of the lines before another line do not end a sentence.
+FULL_SHARE = 0.8  # The smallest fraction of nearly full lines, among lines before another line, in a wrapped text.
+# The smallest fraction of lines that do not end a sentence, among lines before another line, in a wrapped text.
 BROKEN_SHARE = 0.3
 SENTENCE_ENDS = ".!?:;\"'”’)"
 
 
 def is_hard_wrapped(lines: Iterable[str]) -> bool:
-    """Return True if most lines are about as long as the longest one and many of them end within a sentence.
+    """Return True if most lines are about as long as the longest line and many of them end within a sentence.
 
     The last line of a paragraph is ignored. Lines that are sentences, verses or short entries differ in length.
     """

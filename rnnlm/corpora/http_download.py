@@ -1,6 +1,6 @@
 """Downloads over http(s) that can be resumed. The length and the digest of each downloaded file are checked.
 
-A complete file is kept, so that its text can be read again with other settings. The next run only asks the server
+A complete file is stored, so that its text can be read again with other settings. The next run only asks the server
 whether the file has changed.
 """
 
@@ -34,7 +34,7 @@ def fetch(
     policy: FetchPolicy | None = None,
     known: ResourceVersion | None = None,
 ) -> ResourceVersion | None:
-    """Download `url` to `target`. Return the version that was received, or None if the server still has the known one.
+    """Download `url` to `target`. Return the received version, or None if the server still has the known one.
 
     A complete file with the expected sha256 is used without a request. If no version is known and the server is
     unavailable, a complete file of an earlier run is used, with a warning. If all attempts fail, raise FetchError if a
@@ -69,7 +69,7 @@ class Reaction(Enum):
 
 
 class Download:
-    """The attempts to download the file of a URL completely to the folder of downloads."""
+    """The attempts to download the file at a URL completely to the folder of downloads."""
 
     def __init__(
         self, url: str, folder: Path, sha256: str | None, policy: FetchPolicy, known: ResourceVersion | None
@@ -102,7 +102,7 @@ class Download:
                 if is_last:
                     return self.use_earlier(error)
                 self.wait(attempt, error)
-            except FetchError:  # The time for the download is over, so there is no further attempt.
+            except FetchError:  # No further attempt is made, because the time for the download is over.
                 kept.discard_unless_resumable(self.sha256)
                 raise
             except CorpusError:
@@ -128,7 +128,7 @@ class Download:
     def wait(self, attempt: int, error: TransientError) -> None:
         """Sleep before the next attempt, as long as the server demands but within the configured limits."""
         policy = self.policy
-        # The wait is random (full jitter), so that clients that failed at the same time retry at different times.
+        # The wait is random (full jitter), so that clients that failed at the same time do not retry at the same time.
         longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
         seconds = max(random.Random().uniform(0, longest), error.after_seconds or 0.0)
         seconds = min(seconds, policy.maximum_wait_seconds)
@@ -163,7 +163,7 @@ class Download:
         return True
 
     def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
-        """Return the reaction to the server's answer to a request with these headers.
+        """Return the reaction to the server's response to a request with these headers.
 
         | kept file | 200   | 206                    | 304                 | 416                         |
         |-----------|-------|------------------------|---------------------|-----------------------------|

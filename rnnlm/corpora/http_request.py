@@ -1,4 +1,4 @@
-"""A single http(s) request, which checks each redirect and distinguishes transient from permanent failures."""
+"""A single http(s) request, for which each redirect is checked and transient failures are distinguished from others."""
 
 import contextlib
 import ipaddress
@@ -18,7 +18,7 @@ from rnnlm.storage.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 RECEIVED_AT_ONCE = 1 << 20
-# A request with one of these statuses, or with a status from 500 on, is tried again.
+# The statuses after which a request is tried again, in addition to all statuses from 500 on.
 RETRIED_STATUSES = {408, 425, 429}
 EXPECTED_STATUSES = {200, 206, 304, 416}
 
@@ -27,14 +27,15 @@ EXPECTED_STATUSES = {200, 206, 304, 416}
 class FetchPolicy:
     """The timeouts, the limits and the number of attempts of a download."""
 
-    attempts: int = 5  # The largest number of attempts.
+    attempts: int = 5  # The largest number of attempts to download a file.
     connect_seconds: float = 10.0
-    read_seconds: float = 60.0  # The maximum time between two reads.
-    backoff_seconds: float = 1.0  # The longest wait before the second attempt. It doubles with each further attempt.
-    # The maximum wait between two attempts, even if the server demands a longer one.
+    read_seconds: float = 60.0  # The maximum time between two reads of a response in seconds.
+    # The longest wait before the second attempt. The limit doubles with each further attempt.
+    backoff_seconds: float = 1.0
+    # The maximum wait between two attempts, even if the server requests a longer one.
     maximum_wait_seconds: float = 60.0
     maximum_bytes: float = math.inf
-    maximum_seconds: float = math.inf  # The maximum time of all attempts together.
+    maximum_seconds: float = math.inf  # The maximum time of all attempts together in seconds.
 
 
 class TransientError(FetchError):
@@ -54,7 +55,7 @@ class RedirectsByHand(requests.Session):
 
 @contextlib.contextmanager
 def network_errors_explained(label: str) -> Iterator[None]:
-    """Turn errors of requests and urllib3 into TransientError, or into CorpusError if the address is invalid."""
+    """Raise TransientError in place of errors of requests and urllib3, or CorpusError if the address is invalid."""
     try:
         yield
     except ValueError:
@@ -63,7 +64,8 @@ def network_errors_explained(label: str) -> Iterator[None]:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    except urllib3.exceptions.HTTPError as error:  # Reading the raw stream raises errors of urllib3.
+    # Reading the raw stream raises errors of urllib3 instead of requests.
+    except urllib3.exceptions.HTTPError as error:
         raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 
 
@@ -100,11 +102,12 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
 
 
 def redirect_target(location: str) -> str:
-    """Return the address in a Location header, interpreted as browsers do.
+    """Return the address in a Location header, interpreted in the same way as by browsers.
 
     Many servers send an address that is not percent-encoded.
     """
-    sent = location.encode("latin-1")  # http.client decodes headers as Latin-1.
+    # This restores the received bytes, because http.client decodes headers as Latin-1.
+    sent = location.encode("latin-1")
     try:
         return sent.decode("utf-8")
     except UnicodeDecodeError:
@@ -140,7 +143,7 @@ def is_loopback(host: str | None) -> bool:
 def pieces(response: requests.Response) -> Iterator[bytes]:
     """Yield the body of a response in pieces as they arrive.
 
-    All received bytes are kept if the connection breaks.
+    If the connection breaks, all bytes received so far have been yielded.
     """
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece

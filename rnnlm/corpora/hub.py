@@ -1,6 +1,6 @@
 """Data sets that are streamed from the Hugging Face hub, `hf:owner/name[:config]`, or from a folder, `hf:FOLDER`.
 
-The texts of a data set are kept in a Parquet file, so that other settings do not require another download.
+The texts of a data set are stored in a Parquet file, so that other settings do not require another download.
 """
 
 import contextlib
@@ -29,12 +29,11 @@ from rnnlm.storage.home import atomic_file
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # The timeout of requests to the hub, in seconds.
-LOOK_SECONDS = 5.0  # The timeout of the check before a run, in seconds.
+LOOK_SECONDS = 5.0  # The timeout of the check before a run in seconds.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
-# A function that is called with a split or "text", a label and texts. It returns the texts, and stores each of them as
-# it is read.
+# A function of a split or "text", a label and texts, which returns the texts and stores each of them as it is read.
 Keep = Callable[[str, str, Iterator[str]], Iterator[str]]
 
 
@@ -80,7 +79,7 @@ def write_hub(
         if others:
             what = "splits other than train, validation and test"
             logger.warning("%s: not read (%s): %s", source, what, shortened(others))
-        notes: dict[str, str] = {}  # For each split, the first note about changes to its texts.
+        notes: dict[str, str] = {}  # The first note about changes to the texts of each split.
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
         for name, role in roles.items():
@@ -127,7 +126,7 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Turn the many error types of `datasets` and `huggingface_hub` into FetchError or CorpusError.
+    """Raise FetchError or CorpusError in place of the many errors of `datasets` and `huggingface_hub`.
 
     FetchError means that a later attempt may succeed.
     """
@@ -154,7 +153,7 @@ def hub_errors_explained(source: str) -> Iterator[None]:
 def is_unreachable(error: BaseException | None) -> bool:
     """Return True if a host has no address or refuses connections, or if offline mode is on.
 
-    A later attempt would fail, too.
+    In these cases, a later attempt would fail, too.
     """
     from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -178,7 +177,7 @@ def is_transient(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def keeping_rows(path: Path | None) -> Iterator[Keep]:
-    """Provide a function that stores every text that is read in the file `path`.
+    """Yield a function that stores every text that is read in the file `path`.
 
     The file appears when the context ends without an error. If `path` is None, nothing is stored.
     """
@@ -199,7 +198,7 @@ def keeping_rows(path: Path | None) -> Iterator[Keep]:
 
 
 def kept_rows(path: Path) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """Yield the split, the label and the texts of each split. Raise CorpusError if the file is damaged."""
+    """Yield the split, the label and the texts for each split. Raise CorpusError if the file is damaged."""
 
     def rows() -> Iterator[tuple[str, str, str]]:
         try:

@@ -1,7 +1,4 @@
-"""The inspection of a local source.
-
-The source is read into a temporary folder, in the same way as by the corpus stage.
-"""
+"""The inspection of a local source, which is read into a temporary folder as by the corpus stage."""
 
 import tempfile
 import unicodedata
@@ -21,9 +18,9 @@ from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
-INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected. Reading them takes some seconds.
+INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected, which takes some seconds.
 SECONDS_TO_START = 10.0  # The seconds that `rnnlm run` needs to start.
-# The seconds that `rnnlm run` needs for each byte of the corpus python-docs, with default settings on 2 idle CPU cores;
+# The seconds of `rnnlm run` per byte of the corpus, measured for python-docs with default settings on 2 idle CPU cores;
 # see README.
 SECONDS_PER_BYTE = 170 / 4_600_000
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # Scripts that have no spaces between words.
@@ -52,7 +49,7 @@ class Inspection(Record):
     lines: int
     words: int
     scripts: dict[str, float]  # The fraction of all letters that belong to each script.
-    # The number of documents in each split. All numbers are 0 if reading ended before the files of all splits were
+    # The number of documents in each split. All numbers are 0 if reading ended before the files of all splits had been
     # reached.
     documents: dict[str, int]
     # The held-out lines on which a candidate would be compared with the champion, or None if they are unknown.
@@ -61,7 +58,7 @@ class Inspection(Record):
     minimum_units: int
     training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
-    refusal: str | None  # The message of the error with which a run would end, or None.
+    refusal: str | None  # The message of the error with which a run would end, or None if it would not.
     advice: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -105,7 +102,9 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             lines, words, scripts = measure_text(corpus)
             advice = tuple(advice_on(corpus, scripts, pipeline))
             splits_are_known = writer.corpus_bytes < INSPECTED_BYTES or set(writer.roles) == {"text"}
-            if splits_are_known:  # If the splits are unknown, the files of some splits may not have been read yet.
+            # Documents are counted only if the splits are known, because the files of some splits may otherwise not
+            # have been read yet.
+            if splits_are_known:
                 documents |= Counter(document.split for document in corpus_documents(corpus))
                 empty = [split for split in SPLITS if not documents[split]]
                 ground = None if empty else decision_ground(corpus)

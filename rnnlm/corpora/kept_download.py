@@ -1,4 +1,4 @@
-"""Complete and incomplete files of earlier downloads, and their versions as reported by the servers."""
+"""Complete and incomplete files of earlier downloads, with the versions that the servers have reported."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ class ResourceVersion:
 
     @property
     def validator(self) -> str | None:
-        """The value for an If-Range header: a strong ETag, otherwise the date, or None if the server sent neither."""
+        """The value for an If-Range header: a strong ETag, or else the date, or None if the server sent neither."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_confirmed_by(self, other: "ResourceVersion") -> bool:
@@ -43,7 +43,7 @@ def version_of(response: requests.Response) -> ResourceVersion:
 
 
 class KeptDownload:
-    """The bytes received from a URL, and a note about their version, which are two files in a folder."""
+    """The bytes received from a URL and a note about their version, each stored as a file in a folder."""
 
     def __init__(self, folder: Path, url: str) -> None:
         key = digest_of(url)[:16]
@@ -68,7 +68,7 @@ class KeptDownload:
         return (read_json(self.note) or {}).get("sha256") if self.path.exists() else None
 
     def begin(self, label: str, version: ResourceVersion) -> None:
-        """Start again with a file of this version. `label` is its address without secrets."""
+        """Discard the received bytes, and begin a file of this version. `label` is its address without secrets."""
         self.discard()
         write_json(self.note, {"url": label, "version": vars(version)})
 
@@ -94,7 +94,7 @@ class KeptDownload:
     def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
         """Return the headers of a request for the rest of an incomplete file, or for the whole file.
 
-        The server sends the whole file only if its version is neither the kept nor the known one.
+        The server then sends the whole file only if its version is neither the kept nor the known one.
         """
         version = self.version
         if self.size and not self.whole_sha256:

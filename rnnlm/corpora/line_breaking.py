@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-LINE_CHARACTERS = 8_192  # The length of the longest line that is not broken.
+LINE_CHARACTERS = 8_192  # The length in characters of the longest line that is not broken.
 LONG_LINE = re.compile(rf"^[^\n]{{{LINE_CHARACTERS + 1},}}", re.MULTILINE)
-# The alternatives match the rest of a line, the text before the last space that fits or, without a space, as many
+# A pattern for the rest of a line, for the text before the last space that fits or, without a space, for as many
 # characters as fit.
 STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.{{{LINE_CHARACTERS}}})")
 
@@ -13,7 +13,7 @@ STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.
 class LineBreaker:
     """A function that breaks lines of more than LINE_CHARACTERS characters, and counts the breaks.
 
-    A line feed replaces a space, so that the text keeps its size. Where LINE_CHARACTERS characters contain no space, a
+    A line feed replaces a space, so that the text keeps its size. If LINE_CHARACTERS characters contain no space, a
     line feed is inserted. The result does not depend on where the pieces begin and end.
     """
 
@@ -25,7 +25,7 @@ class LineBreaker:
         held = ""  # The unfinished line at the end of the last piece, while it is not too long.
         for piece in pieces:
             text = held + piece
-            # Comparing the lengths of lines is much faster than the regular expression.
+            # The lengths of lines are compared first, which is much faster than the regular expression.
             if max(map(len, text.split("\n"))) > LINE_CHARACTERS:
                 text = LONG_LINE.sub(self.broken, text)
             end = text.rfind("\n") + 1

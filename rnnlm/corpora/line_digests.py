@@ -1,4 +1,4 @@
-"""The digest of each line of a text, and the decisions that depend on it.
+"""The digest of each line of a text, and the decisions that depend on the digest.
 
 The digest depends only on the content of the line. Hence a decision about a line stays the same if other lines are
 inserted or removed. There are two decisions:
@@ -28,7 +28,7 @@ def line_digest(line: bytes) -> int:
     The digest is computed from the letters and digits of the line, in one case and one Unicode form. Hence white space,
     punctuation and Unicode normalization do not change it. A line without letters and digits is hashed as it is.
     """
-    if line.isascii():  # For ASCII, this is the same digest as below, but it is computed many times faster.
+    if line.isascii():  # For ASCII, the same digest is computed many times faster.
         kept = line.lower().translate(None, NO_ASCII_LETTER_OR_DIGIT)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", line.decode("utf-8", "replace")).casefold())
@@ -60,6 +60,6 @@ def chooses(digest: int | np.ndarray) -> bool | np.ndarray:
 def ends_block(line: bytes) -> bool:
     """Return True if a block of lines ends with this line.
 
-    On average every LINES_A_BLOCK-th line ends a block. A blank line never does.
+    On average, every LINES_A_BLOCK-th line ends a block. A blank line never ends one.
     """
     return bool(line.strip()) and (line_digest(line) >> 1) % LINES_A_BLOCK == 0

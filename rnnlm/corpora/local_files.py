@@ -1,4 +1,4 @@
-"""Local files: the texts of a folder or glob, the reasons why files are left out, and the detection of changes."""
+"""Local files: the texts in a folder or glob, the reasons why files are not read, and the detection of changes."""
 
 import glob
 import os
@@ -28,7 +28,7 @@ KEPT_BEHIND_LINKS = re.compile(r"\.\.[^/]+/|\.git/annex/objects/")
 
 @dataclass(frozen=True)
 class Found:
-    """The files to read, and the files that are left out."""
+    """The files to read, and the files that are not read."""
 
     paths: tuple[Path, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -62,9 +62,9 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
 
 
 def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[Path]:
-    """Yield all files of a folder and its subfolders.
+    """Yield all files of a folder and its subfolders that are not hidden.
 
-    The paths of hidden files and folders are added to `hidden` instead.
+    The paths of hidden files and folders are added to `hidden`.
     """
 
     def not_entered(error: OSError) -> None:
@@ -79,7 +79,7 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
 
 
 def reason_against(path: Path, folder: Path, format: str) -> str | None:
-    """Return why an entry of a folder is not read, or None if it is read.
+    """Return the reason why an entry of a folder is not read, or None if it is read.
 
     A link is read if its target is in the folder and is not read itself. The target must not be hidden, because hidden
     files may contain secrets. The hidden folders in which Kubernetes volumes and git-annex keep their files are
@@ -101,7 +101,7 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
 
 
 def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
-    """Return the error for a source in which nothing can be read."""
+    """Return the error for a source in which no file can be read."""
     reasons = {one.reason for one in left_out} - {NO_TEXT}
     there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
     return CorpusError(
@@ -112,7 +112,7 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
 
 
 def files_in_folder(source: str, folder: Path) -> Found:
-    """Find the files directly in a folder whose names may be those of texts, sorted by name.
+    """Find the files directly in a folder that may be texts according to their names, sorted by name.
 
     Raise CorpusError if there are no such files.
     """
@@ -123,8 +123,8 @@ def files_in_folder(source: str, folder: Path) -> Found:
 def files_of_glob(pattern: str, format: str = "auto") -> Found:
     """Find the files that match a pattern.
 
-    A pattern without a suffix, such as data/**, ignores files whose names are not those of texts. Files whose names
-    begin with _ only match a pattern that begins with _, too. `format` is corpus.format.
+    A pattern without a suffix, such as data/**, matches only files with a suffix of a supported text format. Files
+    whose names begin with _ match only a pattern that begins with _, too. `format` is corpus.format.
     """
     # Unlike Path.glob, glob accepts absolute patterns, and ignores hidden files as a shell does.
     found = sorted(Path(name) for name in glob.glob(str(expanded(pattern)), recursive=True))  # noqa: PTH207
@@ -137,7 +137,10 @@ def files_of_glob(pattern: str, format: str = "auto") -> Found:
 
 
 def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
-    """Return the files without a reason to leave them out. Raise CorpusError if there are no such files."""
+    """Return the files for which `reasons` has no reason against reading.
+
+    Raise CorpusError if there are no such files.
+    """
     left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
     if len(left_out) == len(reasons):
         raise nothing_left(source, left_out)
@@ -145,7 +148,7 @@ def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
 
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:
-    """Return the path, size and modification time of each file, from which changes are detected."""
+    """Return the path, size and modification time of each file, by which changes are detected."""
     try:
         found = [(path.resolve(), path.stat()) for path in paths]
     except OSError as error:

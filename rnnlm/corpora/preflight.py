@@ -12,13 +12,13 @@ from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
 LOOK_BYTES = 16 << 20  # The largest number of bytes that are read, which takes a fraction of a second.
-# The largest number of bytes of documents that are read. It is smaller than LOOK_BYTES, because conversion takes
+# The largest number of bytes of documents that are read. It is smaller than LOOK_BYTES, because extracting prose takes
 # longer.
 CONVERTED_BYTES = 1 << 20
 
 
 def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusConfig) -> None:
-    """Read up to LOOK_BYTES as the corpus stage would, and discard the text. Raise the same CorpusErrors.
+    """Read up to LOOK_BYTES as the corpus stage would, and discard the text. Raise the same errors as the stage.
 
     If the files have more than LOOK_BYTES bytes, archives are skipped, because listing the members of a tar reads all
     of it.

@@ -1,4 +1,7 @@
-"""Names of files in messages. They are not trusted, and may contain control characters or bytes that are not UTF-8."""
+"""Names of files in messages.
+
+They may come from an untrusted source, with control characters or bytes that are not UTF-8.
+"""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def shortened(names: Iterable[str]) -> str:
-    """Return the first few names, and the number of the remaining ones."""
+    """Return the first few names, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
     return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

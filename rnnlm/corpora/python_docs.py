@@ -1,7 +1,7 @@
 """The built-in corpus python-docs, which consists of English documentation from the Python installation.
 
-It contains `pydoc_data.topics` and the docstrings of the standard library and of some libraries. The files are read
-with `ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
+The corpus contains `pydoc_data.topics` and the docstrings of the standard library and of some libraries. The files are
+read with `ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
 """
 
 import ast
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-# The name of the distribution for each import name. constraints.txt pins the versions of all distributions.
+# The distribution's name for each imported name. constraints.txt pins the versions of all distributions.
 LIBRARIES = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-# This version is part of the corpus's key. Increase it when the same sources result in another text.
+# The version of the extraction, which is part of the corpus's key. Increase it when the same sources give another text.
 EXTRACTION_VERSION = "2"
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 # A role in reStructuredText: :func:`~os.walk` becomes os.walk.
@@ -31,7 +31,7 @@ DOCSTRING_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
 LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # A link in reStructuredText: `text <target>`_ becomes text.
 MARKUP = re.compile(r"`+_{0,2}|\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\|(?=\S)|(?<=\S)\|")
 UNDERLINE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
-# Lines that are not prose: fields such as :param x:, directives, and rows of tables.
+# Beginnings of lines that are not prose: fields such as :param x:, directives, and rows of tables.
 FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")
 # A parameter in numpydoc's style, such as "x : array_like".
 PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")
@@ -42,11 +42,11 @@ PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
 # Python 3.14.
 NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
-LETTER_SHARE = 0.7  # A sentence is kept if at least this fraction of its words consists of letters.
+LETTER_SHARE = 0.7  # The fraction of words consisting of letters above which a sentence is kept.
 
 
 def python_docs_versions() -> dict[str, str]:
-    """Return everything that the text depends on."""
+    """Return everything on which the text depends."""
     return {"extraction": EXTRACTION_VERSION, "python": platform.python_version()} | {
         name: version(name) for name in LIBRARIES.values()
     }
@@ -78,7 +78,7 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None, name  # The library is found, because it is a dependency of rnnlm.
+        assert found is not None, name  # The library exists, because it is a dependency of rnnlm.
         assert found.origin is not None, name
         yield name, source_files(Path(found.origin).parent)
 
@@ -93,7 +93,7 @@ def docstrings(path: Path) -> Iterator[str]:
     """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
-    # A file that cannot be parsed is a template or has another encoding. It is skipped.
+    # A file that cannot be parsed, such as a template or one in another encoding, is skipped.
     except (SyntaxError, ValueError):
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
@@ -129,7 +129,8 @@ def prose_sentences(docstring: str) -> Iterator[str]:
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
     """Yield the paragraphs of a docstring. A bullet begins a paragraph, and literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
-    literal_indent: int | None = None  # The indent of the line before a literal block.
+    # The indent of the line before the present literal block, or None outside of a block.
+    literal_indent: int | None = None
     doctest = False
     for line in [*docstring.expandtabs().split("\n"), ""]:
         indent = len(line) - len(line.lstrip())

@@ -1,4 +1,4 @@
-"""The report about files that were left out or read with changes because of unexpected content."""
+"""The report about files that were not read, or read with changes, because of unexpected content."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> 
 
 
 def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
-    """Return at most LEFT_OUT_KEPT of the files, and an entry with the number of the remaining ones."""
+    """Return at most LEFT_OUT_KEPT of the files, and an entry with the number of the others."""
     if len(left_out) <= LEFT_OUT_KEPT:
         return left_out
     more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
@@ -34,7 +34,7 @@ def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
 
 
 class ReadingReport:
-    """The files that were left out or read with changes, and the errors to raise once all files were tried."""
+    """The files that were not read or read with changes, and the errors to raise after all files were tried."""
 
     def __init__(self, above: str, *, all_must_decode: bool) -> None:
         """Create an empty report.
@@ -46,7 +46,8 @@ class ReadingReport:
         self.above, self.all_must_decode = above, all_must_decode
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
-        self.refused: TableError | None = None  # The error of the first table that is damaged or lacks the column.
+        # The error of the first table that is damaged or does not have the column.
+        self.refused: TableError | None = None
         self.any_piece = False  # True if any piece of text was read.
         self.noted: set[tuple[str, str]] = set()  # The file and the subject of each note.
 
@@ -54,7 +55,7 @@ class ReadingReport:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str, about: str = "bytes") -> None:
-        """Record how a file was read if this was uncertain.
+        """Record a note about how a file was read if this was uncertain.
 
         Only the first note about each subject of a file is kept.
         """
@@ -69,11 +70,11 @@ class ReadingReport:
         self.left_out.append(LeftOut(name=name, reason=what, read=True))
 
     def name_of(self, label: str) -> str:
-        """Return the name of a file, relative to the folder that contains all files."""
+        """Return the name of a file relative to the deepest folder that contains all files."""
         return printable(label.removeprefix(self.above))
 
     def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
-        """Yield the pieces until one cannot be read.
+        """Yield the pieces of a text until one cannot be read.
 
         Record the reason, so that reading continues with the next file. If `alone` is true, there is no other file, and
         TableError is raised instead.
@@ -85,7 +86,8 @@ class ReadingReport:
                 yield piece
         except EncodingError as error:
             self.refuse(error, begun=begun, alone=alone)
-        # A folder of texts may contain JSON files that are not tables, such as package.json.
+        # The file is left out, because a folder of texts may contain JSON files that are not tables, such as
+        # package.json.
         except TableError as error:
             if alone:
                 raise

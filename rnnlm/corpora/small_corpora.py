@@ -1,6 +1,6 @@
 """Splits of small texts.
 
-Proportions that would leave a split too small are enlarged, and a text of very few documents is split by line.
+Fractions that would leave a split too small are enlarged, and a text of very few documents is split by line.
 """
 
 from collections import defaultdict
@@ -9,20 +9,22 @@ from itertools import accumulate
 from rnnlm.corpora.splits import corpus_documents, stored_lines
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
-SMALL_TEXT_BYTES = 2 << 20  # A larger text has at least 256 documents, so that a split of 5 % is hardly ever empty.
-# The smallest number of distinct documents that are split as documents. A text with fewer documents is split by line.
+# The size above which a text has at least 256 documents, so that a split of 5 % is hardly ever empty.
+SMALL_TEXT_BYTES = 2 << 20
+# The number of distinct documents below which a text is split by line and not by document.
 FEWEST_DOCUMENTS = 12
 # The number of validation lines of a small text. Half of them are used for model selection, half for comparing models;
 # see line_digests.py.
 VALIDATION_LINES = 60
-LARGEST_SHARE = 0.2  # The largest proportion of the lines that the validation split may have to reach VALIDATION_LINES.
+# The largest fraction of the lines that the validation split gets in order to have VALIDATION_LINES lines.
+LARGEST_SHARE = 0.2
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
-    """Enlarge the proportions of a small corpus if a split would be empty or would have too few lines.
+    """Enlarge the fractions of a small corpus's splits if a split would be empty or would have too few lines.
 
     A corpus of few documents is split by line. A corpus with fewer distinct documents than splits is returned
-    unchanged; see explain_empty_split. The enlarged proportions decrease while a text grows. Hence a document that is
+    unchanged; see explain_empty_split. The enlarged fractions decrease while a text grows. Hence a document that is
     held out in one nightly run was hardly ever used for training in an earlier one.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
@@ -41,7 +43,7 @@ def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
 
 
 def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
-    """Return the number of non-blank lines of each distinct document or source from which splits are made.
+    """Return the number of non-blank lines of each distinct document or source, by which the text is split.
 
     The keys are the fractions of 1 that determine the split, in ascending order; see splits.carve.
     """
@@ -53,7 +55,7 @@ def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
 
 
 def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -> dict[Split, float]:
-    """Return the proportions of the splits, enlarged where needed, so that no split is empty, not even train.
+    """Return the fractions of the splits, enlarged as far as needed for every split, even train, to have text.
 
     The validation split gets VALIDATION_LINES lines, or LARGEST_SHARE of all lines if that is fewer. `line_counts` is
     the result of lines_by_key(), and must have more entries than `shares`.
@@ -69,7 +71,7 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
     for position, split in enumerate(carved):
         usual = sum(border <= fraction < border + shares[split] for fraction in fractions)
         enough = 1 + sum(lines < wanted_lines[split] for lines in accumulate(counts[taken:]))
-        # The number of documents that must be left for train and for the splits that follow.
+        # The number of documents that must be left for train and for the following splits.
         later = len(carved) - position
         if enough <= usual <= len(fractions) - taken - later:
             end = border + shares[split]

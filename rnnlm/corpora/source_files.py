@@ -26,7 +26,7 @@ class SourceFile:
 
 
 class Opener:
-    """A reader that opens the files of one source, and counts the unpacked bytes of the wanted files."""
+    """An opener of the files of one source, which counts the unpacked bytes of the wanted files."""
 
     def __init__(self, config: CorpusConfig, scratch: Path) -> None:
         """Prepare to open files. `scratch` is a folder for temporary files."""
@@ -73,9 +73,9 @@ class Opener:
 
     @contextlib.contextmanager
     def seekable(self, stream: OpenFile) -> Iterator[IO[bytes]]:
-        """Return the stream, or a temporary file with its content if it is not seekable.
+        """Yield the stream, or a temporary file with its content if it is not seekable.
 
-        A reader of Parquet files needs a seekable file, because the index is at the end.
+        A reader of Parquet files needs a seekable file, because their index is at the end.
         """
         if stream.seekable():
             yield stream

@@ -17,7 +17,7 @@ AT_ONCE = 65_536  # The number of entries that are read at once.
 class SourceIndex:
     """The sources of one corpus file, in their order."""
 
-    starts: np.ndarray  # The byte offsets, (sources,) uint64.
+    starts: np.ndarray  # The byte offset at which each source starts, (sources,) uint64.
     digests: np.ndarray  # The first bytes of the sha256 of each source, (sources, 8) uint8.
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class SourceIndex:
 
 
 def read_source_index(folder: Path, role: str) -> SourceIndex:
-    """Read the index of the text `<role>.txt`. If there is no index, the text is one source."""
+    """Return the index of the text `<role>.txt`. If there is no index, the text is a single source."""
     path = folder / f"{role}.sources"
     if not path.exists():
         return SourceIndex(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))

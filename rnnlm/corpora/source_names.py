@@ -1,4 +1,4 @@
-"""The names of sources, their absolute form, and the corpus names that are derived from them."""
+"""The names of sources, their absolute form, and the names of corpora that are derived from them."""
 
 import re
 import unicodedata
@@ -18,7 +18,7 @@ from rnnlm.storage.redaction import redacted
 HUB_PREFIX = "hf:"
 WILDCARDS = set("*?[")  # The wildcards of a glob.
 LONGEST_CORPUS_NAME = 63  # The maximum length of a corpus's name.
-PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # Characters that a name may have without a digest being appended.
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # A pattern for names that become a corpus's name without a digest.
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class HubName:
 
 
 def hub_name(source: str) -> HubName:
-    """Parse 'hf:owner/name:config'. Raise CorpusError if the source is neither a name nor a folder."""
+    """Parse 'hf:owner/name:config'. Raise CorpusError if the source has another form and is not a folder."""
     rest = source.removeprefix(HUB_PREFIX)
     if expanded(rest).is_file():
         raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
@@ -59,7 +59,7 @@ def absolute_source(source: str) -> str:
 
 
 def as_stored(config: PipelineConfig) -> PipelineConfig:
-    """Return a configuration as it is stored in files and in the registry, with an absolute source.
+    """Return a configuration with an absolute source, as it is stored in files and in the registry.
 
     A relative path would name another text if the configuration were read in another folder.
     """
@@ -108,7 +108,7 @@ def corpus_name(config: CorpusConfig) -> str:
 def name_of(stem: str) -> str:
     """Convert a stem to a name of at most 63 characters, which are a-z, 0-9 and dashes.
 
-    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem is
+    Letters of other scripts are transliterated. If more than case and separators is lost, a digest of the stem is
     appended.
     """
     # The stem is normalised, because file systems differ in how they compose characters such as é.

@@ -1,7 +1,4 @@
-"""Sources of text.
-
-For each kind of source, a class returns a key that identifies the text, and writes the text to a corpus.
-"""
+"""Sources of text. A class for each kind of source returns a key for the text and writes the text to a corpus."""
 
 import os
 from collections.abc import Iterator
@@ -34,16 +31,16 @@ Metadata = dict[str, Any]
 
 
 class UnchangedError(Exception):
-    """An exception which means that the server or hub still has the known version. It is not a failure."""
+    """An exception which means that the server or hub still has the known version, so it is not a failure."""
 
 
 class UnavailableError(FetchError):
-    """An error which means that the server or hub did not provide the text. The stored copy can still be used."""
+    """An error which means that the server or hub did not provide the text, so the stored copy can be used."""
 
 
 @contextmanager
 def fallback_allowed(known: object) -> Iterator[None]:
-    """Turn CorpusError into UnavailableError if a version is known, because its stored copy can be used."""
+    """Raise UnavailableError in place of CorpusError if a version is known, because its stored copy can be used."""
     try:
         yield
     except CorpusError as error:
@@ -57,8 +54,8 @@ class Written:
     """The result of writing a text."""
 
     facts: Metadata = field(default_factory=dict)
-    version: Metadata | None = None  # The version of a remote text.
-    left_out: tuple[LeftOut, ...] = ()  # The files that turned out to be unreadable.
+    version: Metadata | None = None  # The version of a remote text, or None for other texts.
+    left_out: tuple[LeftOut, ...] = ()  # The files that could not be read.
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,11 @@ class Installed:
     """A corpus that is generated from this installation."""
 
     entry: Entry
-    remote = False  # True if the text may change although its key stays the same.
-    left_out = ()  # The files that are not opened, with the reasons.
+    remote = False  # Whether the text may change although its key stays the same.
+    left_out = ()  # The files that are not opened, with the reason for each.
 
     def key(self) -> dict[str, Any]:
-        """Return everything that the text depends on, except the settings. The result contains no secrets."""
+        """Return everything on which the text depends, except the settings. The result contains no secrets."""
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 
@@ -159,7 +156,7 @@ class OnHub:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """A file, or the files of a folder or glob. If there are several files, their names may name splits."""
+    """A file, or the files of a folder or glob. The names of several files may determine their splits."""
 
     source: str
     paths: tuple[Path, ...]
@@ -216,7 +213,7 @@ def on_disk(source: str, format: str) -> OnDisk:
             return OnDisk(source, (path,), named=False)
         found = texts_below(source, path, format) if path.is_dir() else None
         exists = path.exists()
-    # The path is too long, contains a NUL, or is in a folder that may not be entered.
+    # Such a path is too long, contains a NUL, or is in a folder that may not be entered.
     except (OSError, ValueError) as error:
         raise unreadable(source, error) from error
     if found is None and exists:

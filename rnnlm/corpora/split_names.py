@@ -1,7 +1,4 @@
-"""The names of files and archive members.
-
-A name may determine the split and the format of the text, or that the file is not read.
-"""
+"""The names of files and archive members, which may determine their split and format, or that they are not read."""
 
 import mimetypes
 import re
@@ -14,7 +11,7 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
-# The words that number the files of a split, such as those in train-00000-of-00003.
+# A pattern for the words that number the files of a split, such as those in train-00000-of-00003.
 SHARD_NUMBER = re.compile(r"\d+|of")
 SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -28,7 +25,7 @@ COMPRESSED = {
     ".lzma": "",
     ".zst": "",
     ".zstd": "",
-}  # For each suffix of a compressed file, the suffix after decompression.
+}  # The suffix after decompression for each suffix of a compressed file.
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
 TABLE_SUFFIXES = {
@@ -65,7 +62,7 @@ BOOKKEEPING_FOLDER = re.compile(r"_(temporary|delta_log|spark_metadata|change_da
 NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
 ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
-# The names of files about a corpus, which are not part of its text.
+# The names of files about a corpus, which do not belong to its text.
 NOTES = {"readme", "license", "licence", "copying", "changelog"}
 
 
@@ -83,24 +80,24 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A split that a file name may stand for.
+    """A hint in a file name at a split.
 
-    The claim counts if another name of the same group stands for another split.
+    The hint counts if another name of the same group contains a hint at another split.
     """
 
     split: Split
-    # The folder and the words of the name other than the split. All files of a data set have them in common.
+    # The folder and the words of the name other than the split, which all files of a data set have in common.
     group: tuple[str, ...]
-    alone: bool  # True if the name consists of a split and numbers only, such as train.txt or train-00001.jsonl.
+    alone: bool  # Whether the name consists only of a split and numbers, such as train.txt or train-00001.jsonl.
 
 
 def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
-    """Return the split that each name stands for, which also depends on the other names.
+    """Return the split to which each name assigns its file, which also depends on the other names.
 
-    The name news-train.txt stands for a split if there is a news-test.txt, and train/a.txt if there is a test/b.txt.
-    The name train.txt needs no other name. A name that merely contains a word for a split, such as test-plan.txt,
-    stands for none. The name of a document, such as testing.md, never stands for a split. If no name stands for
-    `train`, names stand for splits only if all of them do.
+    The name news-train.txt names a split if there is a news-test.txt, and train/a.txt if there is a test/b.txt. The
+    name train.txt needs no other name. A name that merely contains a word for a split, such as test-plan.txt, names
+    none. The name of a document, such as testing.md, never names a split. If no name names `train`, names count only if
+    all of them name a split.
     """
     claims = {name: list(claims_of(name)) for name in names}
     splits_of = defaultdict(set)
@@ -108,7 +105,10 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
         splits_of[claim.group].add(claim.split)
 
     def told(counts: Callable[[Claim], bool]) -> dict[str, Split | None]:
-        """Return the split of each file name, which is that of the first claim for which `counts` is true, or None."""
+        """Return the split to which each file name assigns its file, or None.
+
+        Of several hints in a name, the first that `counts` accepts decides.
+        """
         return {name: next((claim.split for claim in found if counts(claim)), None) for name, found in claims.items()}
 
     paired = told(lambda claim: {"train"} < splits_of[claim.group])
@@ -120,7 +120,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
 
 
 def claims_of(name: str) -> Iterator[Claim]:
-    """Yield the splits that the folders and the name of a file may stand for."""
+    """Yield the hints at splits in the folders and the name of a file."""
     path = PurePosixPath(uncompressed_name(name.lower()))
     for index, part in enumerate(path.parent.parts):
         if part in SPLIT_OF_WORD:
@@ -136,7 +136,7 @@ def claims_of(name: str) -> Iterator[Claim]:
 def split_named(name: str) -> Split | None:
     """Return the split in the name of a part of a data set, such as train_sft.
 
-    The split is the first or last word, or the whole name.
+    The word for the split is the first or last word, or the whole name.
     """
     found = splits_in(words_of(PurePosixPath(name.lower())))
     if len(found) > 1:
@@ -153,12 +153,12 @@ def words_of(path: PurePosixPath) -> list[str]:
 
 
 def splits_in(words: list[str]) -> set[Split]:
-    """Return the splits that the first and the last word stand for."""
+    """Return the splits that the first and the last word name."""
     return {SPLIT_OF_WORD[word] for word in (words[0], words[-1]) if word in SPLIT_OF_WORD}
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
-    """Return the names that contain a word for held-out text but do not stand for a split."""
+    """Return the names that contain a word for held-out text but do not name a split."""
     told = named_splits(names)
     return [
         name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}
@@ -166,7 +166,7 @@ def unclear_split_names(names: Iterable[str]) -> list[str]:
 
 
 def reason_by_name(name: str, format: str = "auto") -> str | None:
-    """Return why the name of a file or archive member rules out reading it, or None if it may be read.
+    """Return the reason why a file or archive member is not read because of its name, or None if it may be read.
 
     `name` is the path below the source. Hidden names begin with a dot; files that macOS adds to archives count as
     hidden. Spark writes bookkeeping files whose names begin with _. A file such as __init__.py is not one, because its
@@ -202,9 +202,9 @@ def is_archive_name(name: str) -> bool:
 
 
 def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
-    """Raise CorpusError if names stand for splits but none of them for `train`. Only valid and test can be split off.
+    """Raise CorpusError if names determine splits but none of them is `train`. Only valid and test can be split off.
 
-    `roles` has the split that each file, archive member or hub split stands for, or None.
+    `roles` has the split of each file, archive member or hub split, or None if its name does not determine one.
     """
     named = {role: printable(PurePosixPath(name).name) for name, role in roles.items() if role in SPLITS}
     if named and "train" not in named:

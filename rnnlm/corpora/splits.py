@@ -1,6 +1,6 @@
 """The documents of a corpus and their splits.
 
-A digest decides the split of a document, so that the split stays the same when the corpus grows.
+A digest determines the split of a document, so that the split stays the same when the corpus grows.
 
 A document is a paragraph. If no blank line ends a paragraph for DOCUMENT_LINES lines, a document is a block of a few
 lines. It ends with a line for which line_digests.ends_block() is true, so that lines inserted elsewhere do not move it.
@@ -25,12 +25,14 @@ from rnnlm.corpora.line_digests import ends_block
 from rnnlm.corpora.source_index import SourceIndex, read_source_index
 from rnnlm.storage.records import CorpusRecord, Split
 
-# The maximum number of lines of a document. A longer paragraph, or text without paragraphs, is divided into blocks.
+# The maximum number of lines of a document. A longer paragraph is divided into blocks, and so is text without
+# paragraphs.
 DOCUMENT_LINES = 50
 DOCUMENT_BYTES = 8_192  # The maximum size of a document in bytes, unless a single line is larger.
-# The number of bytes in which a blank line is searched. A document starts after the blank line.
+# The number of bytes in which a blank line is searched for. A document starts after the blank line.
 SEARCHED_BYTES = 65_536
-# The number of sources from which whole sources are held out. With fewer sources, a split of 5 % would often be empty.
+# The number of sources from which on whole sources are held out. With fewer sources, a split of 5 % would often be
+# empty.
 SOURCES_TO_SPLIT_BY = 100
 NO_LETTER = re.compile(r"[\W\d_]+")
 NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
@@ -44,9 +46,9 @@ class CorpusDocument:
     source_file: str  # The name of the file in the corpus folder.
     source_number: int  # The number of the document's source within source_file.
     byte_offset: int
-    data: bytes  # The text in UTF-8.
+    data: bytes  # The text of the document in UTF-8.
     sha256: str  # The sha256 of `data` in hexadecimal.
-    split_key: str  # The first 8 bytes, in hexadecimal, of the digest that decides the split.
+    split_key: str  # The first 8 bytes, in hexadecimal, of the digest that determines the split.
 
     @property
     def lines(self) -> list[str]:
@@ -113,7 +115,7 @@ def carve(key: bytes, shares: dict[Split, float]) -> Split:
     """Return the split of a document, given its key of 8 bytes.
 
     The key is read as a fraction of 1. The document belongs to the test split if key < test, otherwise to the
-    validation split if key < test + valid, where `test` and `valid` are the proportions in `shares`.
+    validation split if key < test + valid, where `test` and `valid` are the fractions in `shares`.
     """
     fraction = int.from_bytes(key, "big") / 2**64
     test_share = shares.get("test", 0.0)
@@ -194,14 +196,14 @@ def paragraphs(
     before it.
     """
     gathered: list[bytes] = []
-    # True if the present paragraph is long, has text, and has blank lines after its text, respectively.
+    # Whether the present paragraph is long, whether it has text, and whether blank lines follow its text.
     is_long = text_seen = blank_after = False
     offset = size = 0
     borders = iter(starts)
     border = next(borders, None)
 
     def is_full(line: bytes) -> bool:
-        # A blank line alone is not a document.
+        # Blank lines alone are not a document.
         enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)
         return enough or size + len(line) > DOCUMENT_BYTES
 
@@ -232,7 +234,7 @@ def paragraphs(
 def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
     """Divide the lines after each line for which ends_block() is true.
 
-    The last part is not empty and may be incomplete.
+    The last part is not empty, but may be an incomplete block.
     """
     parts: list[list[bytes]] = [[]]
     for line in lines:
@@ -268,7 +270,7 @@ def letters_of(data: bytes) -> bytes:
 
     Unicode normalisation, lower case, replaced digits and changed white space do not change the result.
     """
-    if data.isascii():  # For ASCII, this is the same result as below, but it is computed a hundred times faster.
+    if data.isascii():  # For ASCII, the same result is computed a hundred times faster.
         letters = data.lower().translate(None, NO_ASCII_LETTER)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())

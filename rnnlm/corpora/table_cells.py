@@ -1,4 +1,4 @@
-"""The cells of a table: finding their column, and converting them to text."""
+"""The cells of a table: their columns are found by name, and their values are converted to text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,11 +11,11 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.text_encoding import Decoding, sound_text
 from rnnlm.errors import CorpusError
 
-Row = tuple[str, tuple[Any, ...]]  # The location of the row for messages, and the cells of the wanted columns.
+Row = tuple[str, tuple[Any, ...]]  # A row of a table: its location for messages, and the cells of the wanted columns.
 
 
 class TableError(CorpusError):
-    """An error in a row that does not have the format of its table."""
+    """An error in a row that does not fit the format of its table."""
 
 
 class NoColumnError(TableError):
@@ -29,7 +29,7 @@ class NoColumnError(TableError):
 
 
 class Spelled(str):
-    """A value that is not text, with the characters of the file. It may be a number of any size and precision."""
+    """A value that is not text, spelled as in the file. It may be a number of any size and precision."""
 
 
 def place_of(column: str, heads: list[str], label: str) -> int:
@@ -47,7 +47,7 @@ def place_of(column: str, heads: list[str], label: str) -> int:
 def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
     """Yield the texts of a column. Each row in `rows` has only the cell of this column.
 
-    Each text has line feeds as line ends and ends with a line feed. Null cells are skipped.
+    Each text has line feeds as line ends and ends with one. Null cells are skipped.
     """
     for where, (cell,) in rows:
         if isinstance(cell, str) and not isinstance(cell, Spelled):
@@ -58,7 +58,7 @@ def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decodin
 
 
 def kind_of_cell(cell: Any) -> str:
-    """Return a description of a cell that is not text, for messages."""
+    """Return a description, for messages, of a cell that is not text."""
     return "a number" if isinstance(cell, Spelled) else type(cell).__name__
 
 
@@ -70,7 +70,8 @@ def cell_text(cell: Any, where: str) -> str | None:
     if cell is None or isinstance(cell, str):
         return cell
     try:
-        return json_text(cell, where).removeprefix('"').removesuffix('"')  # The JSON of a date is quoted.
+        # The quotes around the JSON of a date are removed.
+        return json_text(cell, where).removeprefix('"').removesuffix('"')
     except RecursionError:
         raise TableError(f"{where}: lists or objects are nested too deeply; store the text alone") from None
 

@@ -18,10 +18,12 @@ from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding,
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256
-# The largest number of characters of a line, and of a file that is one JSON value. Both are read as a whole.
+# The largest number of characters of a line, and of a file that is a single JSON value, both of which are read as a
+# whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-# If some objects of a JSON lines file lack a column, one of the first SEARCHED_ROWS objects must have it.
+# The number of objects at the beginning of a JSON lines file of which one must have a column that other objects may
+# lack.
 SEARCHED_ROWS = 1_024
 NO_VALUE = object()
 TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.
@@ -30,8 +32,8 @@ TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.
 )
 
 
-# Control characters in strings are accepted. Numbers keep their spelling, because Python would lose digits of some
-# numbers and refuse others.
+# A decoder that accepts control characters in strings and keeps the spelling of numbers, because Python would lose
+# digits of some numbers and refuse others.
 parse_json = json.JSONDecoder(strict=False, parse_int=Spelled, parse_float=Spelled, parse_constant=Spelled).decode
 
 
@@ -44,7 +46,7 @@ def csv_rows(
     """
     lines = single_lines(without_long_lines(pieces, label, "has a line", "fix it"))
     heads: list[str] = []
-    number = 1  # The number of the next line.
+    number = 1  # The number of the next line in the file.
     try:
         for record, row in dialect.records(lines):
             number += record.count("\n")
@@ -60,7 +62,7 @@ def csv_rows(
                     f"{label}: row {number - 1} has {len(row)} cells, expected at least {last + 1} for column "
                     f"{heads[last]!r}; fix the row"
                 )
-            # In a tsv file, a row rarely has several lines, so a note is recorded.
+            # A note is recorded, because a row of a tsv file rarely has several lines.
             if kind == "tsv" and record.count("\n") > 1:
                 place = f"line {number - record.count(chr(10))} begins a row of {record.count(chr(10))} lines"
                 decoding.note(label, f"{place}, by its quotes; corpus.quoting=none reads each line as a row", "rows")
@@ -120,7 +122,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
     If the whole file is one JSON object, yield this object. If it is a list, yield the objects of the list.
     """
     lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
-    first = 0  # The number of the first line that is not blank, or 0 before it is found.
+    first = 0  # The number of the first line that is not blank, or 0 if none was found yet.
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
@@ -158,7 +160,7 @@ def json_value(lines: Iterator[str], label: str) -> Any:
 
 
 def without_long_lines(pieces: Iterator[str], label: str, what: str, advice: str) -> Iterator[str]:
-    """Yield the same pieces.
+    """Yield the pieces unchanged.
 
     Raise TableError as soon as a line exceeds the limit, before the whole line is in memory.
     """
@@ -194,7 +196,7 @@ def parquet_rows(
 ) -> Iterator[Row]:
     """Yield the cells of the given columns for each row as Python objects.
 
-    PARQUET_ROWS_AT_ONCE rows are read at a time.
+    At most PARQUET_ROWS_AT_ONCE rows are read at a time.
     """
     with damage_explained(label, "Parquet"), pq.ParquetFile(file, page_checksum_verification=True) as table:
         schema = table.schema_arrow
@@ -224,7 +226,7 @@ def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
 def unpacked_bytes(cells: Any) -> int:
     """Return the number of bytes of a column's values.
 
-    In a dictionary-encoded column, each occurrence of a value counts.
+    In a dictionary-encoded column, each occurrence of a value is counted.
     """
     import pyarrow.compute
 
@@ -250,7 +252,8 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
         if is_text:
             values: list[Any] = cells.cast(kind).cast(pa.large_binary()).to_pylist()
             return [decoded(value, label, decoding) for value in values]
-        # Arrow converts dates and times to text, because Python's dates have no nanoseconds and end with the year 9999.
+        # Dates and times are converted to text by Arrow, because Python's dates have no nanoseconds and end with the
+        # year 9999.
         if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             values = cells.cast(kind).cast(pa.string()).to_pylist()
             return [None if value is None else Spelled(value) for value in values]

@@ -1,6 +1,6 @@
 """The changes of a text since its previous version.
 
-Each corpus is stored with a list of its files, which is compared.
+They are found by comparing the lists of files that are stored with each corpus.
 """
 
 import io
@@ -15,9 +15,9 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, Record
 
-PARTS = "parts.json"  # The name of the file with a list of Part, one for each file and archive member.
+PARTS = "parts.json"  # The name of a file with a list of Part, which has one entry for each file and archive member.
 COMPARED_BYTES = 1 << 20  # The number of bytes that are compared at once.
-# Lines are not compared if more bytes than this remain between the common beginning and end of two files.
+# The number of bytes, between the common beginning and end of two files, up to which lines are compared.
 LONGEST_COMPARISON = 1 << 25
 NEW_LINES_SHOWN = 5
 
@@ -33,14 +33,14 @@ class Part(Record):
 
 
 class PartChange(Record):
-    """A file that is new, changed or gone. Its sizes are those of its cleaned text in bytes."""
+    """A file that is new, changed or removed. Its sizes are those of its cleaned text in bytes."""
 
     name: str
     change: Literal["new", "changed", "gone"]
     bytes_before: int
     bytes_now: int
     new_lines: int | None  # The number of new lines, or None if the file has changed in too many places to count them.
-    first_lines: tuple[str, ...] = ()  # The first of the new lines.
+    first_lines: tuple[str, ...] = ()  # The beginning of the list of new lines.
 
 
 class TextChanges(Record):
@@ -53,7 +53,7 @@ class TextChanges(Record):
 
     @property
     def first_lines(self) -> list[tuple[str, str]]:
-        """Return pairs of a file's name and a new line, for the first files that have new lines."""
+        """Return pairs of a file's name and a new line, for the first files with new lines."""
         return [(one.name, line) for one in self.changes for line in one.first_lines][:NEW_LINES_SHOWN]
 
 
@@ -100,7 +100,7 @@ def common_folder(labels: list[str]) -> str:
 
 
 def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | None) -> PartChange:
-    """Describe a file that is new or has changed."""
+    """Return the description of a file that is new or has changed."""
     old = part_text(earlier, before) if before else memoryview(b"")
     count, first = new_lines(old, part_text(folder, part))
     return PartChange(
@@ -114,7 +114,7 @@ def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | 
 
 
 def part_text(folder: Path, part: Part) -> memoryview:
-    """Return the bytes of a part, which are mapped from the file and only read when they are accessed."""
+    """Return the bytes of a part, which are mapped from the file and read only when they are accessed."""
     if part.byte_count == 0:
         return memoryview(b"")
     with inside(folder, f"{part.role}.txt").open("rb") as file:

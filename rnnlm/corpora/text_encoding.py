@@ -1,6 +1,6 @@
 """Decoding of files to text with line feeds as line ends.
 
-An error reports the location of the undecodable bytes and the probable encoding.
+An error reports where the undecodable bytes are, and the probable encoding.
 """
 
 import codecs
@@ -17,10 +17,10 @@ from rnnlm.errors import CorpusError
 READ_AT_ONCE = 1 << 20
 GUESSED_BYTES = 64 << 10  # The number of bytes around the first undecodable byte from which the encoding is guessed.
 WORDS_SHOWN = 3  # The number of words that are shown in a message about a guessed encoding.
-MOSTLY = 0.3  # If a larger fraction of the characters is undecodable or NUL, the file is not text.
+MOSTLY = 0.3  # The fraction of undecodable or NUL characters above which a file is not text.
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
-# The mark of UTF-32 is tested before that of UTF-16, because it begins with the same bytes.
+# The mark of UTF-32 is tested before that of UTF-16, because both begin with the same bytes.
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -31,7 +31,7 @@ BYTE_ORDER_MARKS = {
 
 
 class EncodingError(CorpusError):
-    """An error which means that the bytes of a file are not text in the configured encoding."""
+    """An error which means that a file is not text in the configured encoding."""
 
     def __init__(self, label: str, encoding: str, place: str, guess: str | None) -> None:
         self.label, self.encoding, self.place, self.guess = label, encoding, place, guess
@@ -73,7 +73,7 @@ def guess_encoding(data: bytes, expected: str) -> str | None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding with two or four bytes per character in which most of the text is ASCII, or None."""
+    """Return the encoding with two or four bytes per character in which the text is mostly ASCII, or None."""
     for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
         text = data[: len(data) // 4 * 4].decode(name, "replace")
         if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
@@ -114,10 +114,9 @@ class Decoding(NamedTuple):
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    # A function that records a note; see ReadingReport.note.
+    # A function that records a note about the file; see ReadingReport.note.
     note: Callable[..., object] = lambda label, what, about="": None
-    # If true, only the first chunk determines whether a file is text. In the rest of the file, undecodable bytes are
-    # replaced.
+    # If true, a file is text if its first chunk is. In the rest of the file, undecodable bytes are replaced.
     to_the_end: bool = False
 
 
@@ -186,7 +185,7 @@ class Decoder:
         From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` contains the bytes of
         an incomplete character before the chunk.
         """
-        # An error about a missing byte-order mark of UTF-16 has no attribute `start`.
+        # The error about a missing byte-order mark of UTF-16 has no attribute `start`.
         data, start = waiting + chunk, getattr(error, "start", 0)
         place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
         window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
@@ -201,7 +200,7 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        # A missing byte-order mark cannot be replaced, and a few encodings do not support error handlers.
+        # This is the error of a missing byte-order mark or of an encoding that does not support error handlers.
         except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end
@@ -211,7 +210,7 @@ class Decoder:
         return text
 
     def without_nul(self, text: str, chunk: bytes) -> str:
-        """Replace each NUL by U+FFFD.
+        """Return the text with each NUL replaced by U+FFFD.
 
         Raise EncodingError if there are many NULs, because the file then has another encoding or is not text.
         """
@@ -235,7 +234,7 @@ class Decoder:
 
 
 def single_lines(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a text in pieces, with their line feeds."""
+    """Yield the lines of a text that is given in pieces, with their line feeds."""
     for block in line_blocks(pieces):
         lines = block.split("\n")
         yield from (line + "\n" for line in lines[:-1])
@@ -246,7 +245,7 @@ def single_lines(pieces: Iterator[str]) -> Iterator[str]:
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
     """Yield the text in pieces that end at line ends.
 
-    A line that is longer than a piece is held in memory as a whole.
+    A line that is longer than a piece is in memory as a whole.
     """
     held: list[str] = []
     for piece in pieces:
@@ -261,7 +260,10 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def sound_text(text: str, label: str, decoding: Decoding) -> str:
-    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if corpus.undecodable refuses them."""
+    """Return the text with NUL and unpaired surrogates replaced by U+FFFD.
+
+    Raise CorpusError if corpus.undecodable refuses them.
+    """
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")

@@ -82,7 +82,7 @@ class CorpusWriter:
                     last = data[-1:] or last
                     if rows:
                         file.end_source(index)
-            finally:  # The file is completed after an error, too, because the inspection reads it.
+            finally:  # The file is also completed after an error, because the inspection reads it.
                 if last != b"\n":
                     file.write(b"\n", text)
                 file.end_source(index)
@@ -112,12 +112,12 @@ class CorpusWriter:
 
     @property
     def source_counts(self) -> dict[str, int]:
-        """For each split or "text", return the number of files, archive members and table rows together."""
+        """Return the number of files, archive members and table rows together, for each split or "text"."""
         return {role: file.source_count for role, file in sorted(self.roles.items())}
 
     @property
     def written(self) -> list[Path]:
-        """All written files. A text file with a single source has no index file."""
+        """All written files, including the index files of texts with several sources."""
         indexes = [file.index_path for file in self.roles.values() if file.source_count > 1]
         return [file.path for file in self.roles.values()] + indexes
 

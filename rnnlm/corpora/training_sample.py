@@ -1,8 +1,8 @@
-"""A reproducible sample of the training documents (corpus.maximum_documents): the documents with the smallest digests.
+"""A reproducible sample of the training documents, which consists of those with the smallest digests.
 
-The sample does not depend on the order of the documents, and a larger sample contains a smaller one. When the corpus
-grows, a document leaves the sample only for a new document with a smaller digest. The validation and test splits are
-not sampled.
+The setting corpus.maximum_documents limits its size. The sample does not depend on the order of the documents, and a
+larger sample contains a smaller one. When the corpus grows, a document leaves the sample only for a new document with a
+smaller digest. The validation and test splits are not sampled.
 """
 
 import heapq
@@ -18,7 +18,7 @@ KEY_DIGITS = 16
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
-    """Sample at most maximum_documents training documents. If there are no more documents, return the corpus unchanged.
+    """Sample at most maximum_documents training documents, or return a corpus of no more documents unchanged.
 
     The sample is found by reading the text once, and is stored in home.corpora/known. If maximum_documents is None, the
     corpus is not sampled. Raise CorpusError if the sample would be empty.

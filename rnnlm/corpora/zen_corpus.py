@@ -12,7 +12,7 @@ from typing import Any
 
 
 def zen_versions() -> dict[str, str]:
-    """Return everything that the text depends on."""
+    """Return everything on which the text depends."""
     return {"python": platform.python_version()}
 
 
@@ -26,7 +26,7 @@ def write_zen(target: Path) -> dict[str, Any]:
 
 
 def zen() -> str:
-    """Return the text of `import this`. It is read from the source, because importing the module would print it."""
+    """Return the text of `import this` from the module's source, because importing the module would print the text."""
     found = importlib.util.find_spec("this")
     assert found is not None
     assert found.origin is not None

@@ -1,1 +1,1 @@
-"""Tables and text for the terminal and for pages, plots, and progress. Secrets are redacted in all output."""
+"""Tables and text for the terminal and for pages, plots, and progress bars. Secrets are redacted in all output."""

@@ -1,4 +1,4 @@
-"""Figures in a common style. They are created without pyplot, whose global state would not allow drawing in threads."""
+"""Figures in a common style. They are created without pyplot, because its global state is not safe in threads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arr
 
 
 def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
-    """Set title and labels. In a row of panels, only the first one has the label y."""
+    """Set the title and the axis labels of a panel. In a row of panels, only the first one has the label y."""
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     axes.set_xlabel(x)
     if axes.get_subplotspec().is_first_col():
@@ -32,7 +32,7 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
 
 
 def set_legend(figure: Any, axes: Any) -> None:
-    """Add a legend with the labels of one panel. It is below all panels, where no curve crosses it."""
+    """Add a legend with the labels of one panel below all panels, where it covers no curve."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 
@@ -40,7 +40,7 @@ def set_legend(figure: Any, axes: Any) -> None:
 def set_plain_ticks(axis: Any, leading_digits: Sequence[float], numbers: str) -> None:
     """Set ticks at 1, 2, 5, 10, 20, … on a logarithmic axis instead of powers of ten.
 
-    `numbers` is a format such as `{x:g}`.
+    `leading_digits` are the digits 1, 2 and 5 in this example. `numbers` is a format such as `{x:g}`.
     """
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 

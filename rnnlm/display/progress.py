@@ -1,4 +1,4 @@
-"""Progress of long tasks, as a bar on a terminal or in a notebook, or as a log line every few seconds."""
+"""The progress of long tasks, shown by a bar on a terminal or in a notebook, or by a log line every few seconds."""
 
 import contextlib
 import logging
@@ -13,9 +13,9 @@ from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
-# The format of a bar, which fits into 80 columns.
+# The format of a progress bar, which fits into 80 columns.
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"
-SHARE = "share_done"  # The attribute of a log record with the fraction of the work that is done.
+SHARE = "share_done"  # The log record attribute that contains the fraction of the work that is done.
 BYTES = "B"  # The unit of work that is shown in megabytes.
 
 
@@ -31,7 +31,7 @@ LISTENERS: list[Listener] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call the listener for every report inside the context. The listener must return at once, and must not raise."""
+    """Call `listener` for every progress report inside the context. It must return at once and not raise an error."""
     LISTENERS.append(listener)
     try:
         yield
@@ -53,7 +53,10 @@ def time_left(seconds: float) -> str:
 
 
 def clear_bars() -> None:
-    """Erase the bars on the terminal, so that a line can be printed. The next update of each bar draws it again."""
+    """Erase the progress bars on the terminal, so that a line can be printed.
+
+    Each bar is drawn again when it is updated.
+    """
     for bar in list(getattr(tqdm, "_instances", ())):
         bar.clear()
 
@@ -66,14 +69,14 @@ def in_notebook() -> bool:
 def notebook_bar() -> type[tqdm]:
     """Return the class of bars for notebooks: a widget if ipywidgets is installed, otherwise a line of text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm would print a recommendation to install ipywidgets.
+        warnings.simplefilter("ignore")  # Without this line, tqdm would recommend installing ipywidgets.
         from tqdm.autonotebook import tqdm as bar
     return cast(type[tqdm], bar)
 
 
 @dataclass
 class Progress:
-    """A context manager that shows progress.
+    """A context manager that shows the progress of a task.
 
     Call `update` when a part of the work is done, and `facts` with text to show next to the amount of work.
     """
@@ -81,7 +84,7 @@ class Progress:
     what: str  # The name of the work, with which each line begins.
     total: int | None  # The amount of work, or None if it is unknown.
     unit: str  # The unit of `total` and `done`, which is a word or BYTES.
-    every_seconds: float = LOG_EVERY_SECONDS  # The seconds between two log lines.
+    every_seconds: float = LOG_EVERY_SECONDS  # The number of seconds between two log lines.
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -138,7 +141,10 @@ class Progress:
         return f"{self.unit} {self.done:,}{of}"
 
     def facts(self, text: str, more: str = "") -> None:
-        """Set the text that follows the count. `more` is shown only in log lines, because a bar has no room for it."""
+        """Set the text that follows the amount of work.
+
+        `more` is shown only in log lines, because a bar has no room for it.
+        """
         self.text, self.more = text, more
         if not self.bar.disable:
             self.bar.set_postfix_str(text)

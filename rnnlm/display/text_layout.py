@@ -10,10 +10,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-TableRows = list[dict[str, Any]]  # Each row maps headings to cells.
-NAME_WIDTH, LINE_WIDTH = 11, 80  # The width of a name and of a whole line on the terminal, in characters.
+TableRows = list[dict[str, Any]]  # The rows of a table. Each row maps headings to cells.
+NAME_WIDTH, LINE_WIDTH = 11, 80  # The widths of a name and of a whole line on the terminal, in characters.
 LETTERS = re.compile(r"[^\W\d]")
-# The zero-width non-joiner and joiner, and the left-to-right and right-to-left marks.
+# Invisible characters that are kept: the zero-width non-joiner and joiner, and the left-to-right and right-to-left
+# marks.
 JOINERS = "\u200c\u200d\u200e\u200f"
 
 
@@ -28,15 +29,15 @@ def labelled(name: str, text: str) -> str:
         LINE_WIDTH,
         initial_indent=name.ljust(NAME_WIDTH),
         subsequent_indent=" " * NAME_WIDTH,
-        break_long_words=False,  # Long words are not broken, because they are digests and paths.
+        break_long_words=False,  # Long words are not broken, because they are digests or paths.
         break_on_hyphens=False,
     )
 
 
 def fact_lines(facts: Mapping[str, object]) -> list[str]:
-    """Return lines with all names and values, formatted by labelled().
+    """Return lines for the terminal with all names and values, formatted by labelled().
 
-    Lists have a line for each item. Empty values are omitted.
+    A list has a line for each item. Empty values are omitted.
     """
     return [
         labelled(name, str(value))
@@ -81,7 +82,7 @@ def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
 
 
 def markdown_table(rows: TableRows) -> str:
-    """Return a table in Markdown. Cells are escaped. Paths and Code are shown as code."""
+    """Return a table in Markdown with escaped cells. Paths and Code are shown as code."""
     heads = list(rows[0])
     lines = [[markdown_text(head) for head in heads], *([markdown_cell(row[head]) for head in heads] for row in rows)]
     table = [f"| {' | '.join(line)} |" for line in lines]
@@ -89,7 +90,7 @@ def markdown_table(rows: TableRows) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    """Return an escaped cell. A line break would end its row and a vertical bar would end the cell, even in code."""
+    """Return an escaped table cell. A line break or a vertical bar would end the cell, even in code."""
     if isinstance(value, Code | Path):
         return markdown_code(str(value)).replace("|", "\\|")
     return markdown_text(visible(str(value)))
@@ -108,7 +109,10 @@ def markdown_code(text: str) -> str:
 
 
 def ticks(text: str, at_least: int) -> str:
-    """Return a run of backticks that is longer than any in the text, so that no run in the text ends the code."""
+    """Return a run of at least `at_least` backticks that is longer than any in the text.
+
+    No run in the text can then end the code.
+    """
     longest = max(map(len, re.findall("`+", text)), default=0)
     return "`" * max(at_least, longest + 1)
 
@@ -149,14 +153,14 @@ def visible(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return the text escaped as by visible(). Line breaks, tabs, and spaces of any width are kept."""
+    """Return the text with control characters escaped as by visible(), but with its line breaks, tabs and spaces."""
     return re.sub(
         r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
     )
 
 
 class TerminalFormatter(logging.Formatter):
-    """A formatter that escapes another formatter's output for terminals, because messages may quote untrusted texts."""
+    """A formatter that escapes another formatter's output for terminals, because messages may quote untrusted text."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

@@ -17,7 +17,8 @@ from rnnlm.storage.sql_statements import statement
 
 @dataclass(frozen=True)
 class Baselines:
-    uniform_perplexity: float  # It equals the number of tokens that can be predicted.
+    # The uniform distribution's perplexity, which equals the number of tokens that can be predicted.
+    uniform_perplexity: float
     unigram_perplexity: float
 
 

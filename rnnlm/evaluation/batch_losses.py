@@ -66,10 +66,7 @@ def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[n
 
 
 def finite(nll_nats: np.ndarray) -> np.ndarray:
-    """Return the losses unchanged.
-
-    Raise ModelError if a loss is not finite because values of the network have overflowed.
-    """
+    """Return the losses. Raise ModelError if one is not finite because values of the network have overflowed."""
     if not np.isfinite(nll_nats).all():
         raise ModelError(
             "the model's loss on this text is not finite: its states or weights are too large;\n"

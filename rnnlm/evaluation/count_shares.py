@@ -1,4 +1,4 @@
-"""The n-gram model of a training text, and the weights of several models in their mixture.
+"""The n-gram model of a training text, and the weights of a mixture of several models.
 
 The weights are fitted on the validation lines for selection (sequences/validation_lines.py). Hence the mixture's score
 on the validation split is slightly too good, but its score on the test split is not.
@@ -25,11 +25,11 @@ from rnnlm.storage.records import DatasetRecord, Split
 COUNTED_TOKENS = 20_000_000
 # The order of an n-gram model that is compared or mixed with a network, if no order is configured.
 COMPARED_ORDER = 5
-# A context length gets a separate weight only if at least this many validation tokens have a context of this length.
+# The smallest number of validation tokens with a context of some length for which this length gets a separate weight.
 FEWEST_TOKENS = 1_000
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # The precision of a mixture's weight.
-LEAST_GAIN = 1e-9  # EM stops when a step reduces the loss by less than this number of nats per token.
+LEAST_GAIN = 1e-9  # The decrease of the loss in nats per token below which the EM algorithm stops.
 MOST_STEPS = 1_000
 
 
@@ -64,7 +64,7 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """Return the index of the first training row that is counted, assuming rows of equal lengths."""
+    """Return the index of the first training row that is counted, on the assumption that rows have equal lengths."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 

@@ -1,4 +1,4 @@
-"""Scores of documents as columns, and two functions that make these scores comparable and fast."""
+"""Scores of documents as columns, and the line ends and the precision with which documents are scored."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ def tail_dtype(device: torch.device) -> torch.dtype:
 
 
 def with_line_end(text: str) -> str:
-    """Return the text with a line feed at the end of every line. Its loss then does not depend on its line ends."""
+    """Return the text with a line feed at the end of every line, so that its loss does not depend on its line ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

@@ -123,7 +123,7 @@ def document_losses(
     line_counts = np.fromiter(map(len, documents), np.int64, len(texts))
     lines = encoded_lines(tokenizer, line_texts)
     rows = rows_of_documents(lines, line_counts, cut)
-    first_lines = ends(line_counts)  # The index of the first line of each document.
+    first_lines = ends(line_counts)  # The index of each document's first line.
     predicted = predicted_by_line(lines, cut.mode)
     tokens = sums_between(predicted, first_lines)
     _, token_ids = shifted_rows(rows)
@@ -165,5 +165,6 @@ def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> To
     if cut.mode == "sentence":
         return sentences(lines, cut.context_length)
     lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])
-    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)  # All lines of a document become one row.
+    # In stream mode, all lines of a document become one row.
+    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)
     return TokenRows(text, ends(lengths + 1))

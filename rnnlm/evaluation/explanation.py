@@ -39,7 +39,7 @@ class ExplanationStep:
 
     @property
     def is_unknown(self) -> bool:
-        """True if the target is an unknown word, and not a `<unk>` that stands in the corpus itself."""
+        """True if the target is an unknown word, and not a `<unk>` that occurs in the corpus."""
         return self.spelling_bits >= 1
 
 
@@ -79,7 +79,7 @@ def explain(
             if check is not None:
                 check()
             (start, end), nll_nats = next(places)
-            # A token that adds no text, such as a part of a character, is shown by its spelling in the vocabulary.
+            # A token that adds no text, such as a part of a character, is shown in the vocabulary's spelling.
             covered = text[start:end] if target_id != EOS else ""
             target_text = covered or spelling(tokenizer, target_id)
             shares, token_ids = logits.softmax(dim=0).topk(count)

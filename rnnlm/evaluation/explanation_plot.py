@@ -10,9 +10,9 @@ from rnnlm.display.plots import BLUE, GREY, INK, RED, new_figure, set_titles
 from rnnlm.display.text_layout import visible
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-# The width of a step, and the smallest and the largest width of the plot, in inches.
+# The width of a step, and the smallest and largest width of the plot, in inches.
 STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0
-# If there are more steps than this, only some of them are labelled, because the labels would overlap.
+# The largest number of steps that are all labelled. With more steps, the labels would overlap.
 MOST_LABELS = 100
 LONGEST_LABEL = 14  # The largest number of characters in a label.
 

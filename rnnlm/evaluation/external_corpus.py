@@ -32,20 +32,21 @@ Reported = TypeVar("Reported", bound=Record)
 
 @dataclass(frozen=True)
 class CorpusForModel:
-    """A model, and a corpus that was tokenized and split into rows in the same way as the model's own training text."""
+    """A model, and a corpus that is tokenized and split into rows in the same way as the model's training text."""
 
     model: LanguageModel
     dataset: DatasetRecord
-    split: Split  # The split to score.
+    split: Split  # The split of the corpus that is scored.
     reported_as: str  # The name of the split in reports, or `all` for the whole text.
-    # The fraction of the split that also occurs in the model's training text; see training_overlap.seen_share.
+    # The fraction of the split's bytes in lines that occur in the model's training text; see
+    # training_overlap.seen_share.
     seen_share: float | None
     counted: bool  # True if the n-gram model inside the model was trained on this split.
-    # Warnings that the split is copied from the training text or repeats itself, which makes the scores misleading.
+    # Warnings that the scores are misleading, because the split is copied from the training text or repeats itself.
     score_warnings: tuple[str, ...]
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record with the values of `reported_as` and `seen_share`."""
+        """Return the record, with `reported_as` as its split and with `seen_share`."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
@@ -77,7 +78,7 @@ def open_corpus(
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     scored: Split = split or "test"
     required = SPLITS if needs_all_splits else (scored,)
-    if whole:  # If nothing is held out, the split `train` contains the whole text.
+    if whole:  # The split `train` contains the whole text if nothing is held out.
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
         scored, required = "train", ("train",)
     record = TokenizerRecord(

@@ -5,8 +5,8 @@ blocks of the vocabulary. A block of logits fits into the CPU's cache, so this t
 logits at once.
 
 Some CPUs multiply bfloat16 numbers twice as fast as float32 numbers. The error of ln Z is the sum of p(class) times the
-error of the logit. Hence products with frequent classes stay in float32, and products with the many rare classes may be
-computed in bfloat16 (`tail_dtype`).
+error of the logit. Hence products with frequent classes are float32, and products with the many rare classes may be
+bfloat16 (`tail_dtype`).
 
 The module is copied into every registered model.
 """
@@ -22,10 +22,10 @@ from ..models.language_model import LanguageModel
 
 BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # The numbers of rows and classes of a block of logits, which needs 2 MiB.
 EXACT_CLASSES = 2_048  # The number of most frequent classes, whose products are always float32.
-# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN compiles a program for each
-# shape of a matrix.
+# The number of rows of bfloat16 products is rounded up to a multiple of this number, because oneDNN compiles a program
+# for each shape.
 ROW_MULTIPLE = 64
-SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller than this, float32 has lost digits of the sum.
+SMALLEST_SUM = 1e-30  # The sum of exp(logit) below which float32 has lost digits of the sum.
 
 
 @torch.inference_mode()
@@ -50,21 +50,22 @@ class LogNormalizer:
             bias, order = bias.sort(descending=True, stable=True)
             weight = weight[order]
         self.blocks = [
-            # exp(h w + b) = exp(b) exp(h w), so that adding the biases needs no pass over the logits.
+            # The biases are applied as factors, exp(h w + b) = exp(b) exp(h w), so that adding them needs no pass over
+            # the logits.
             (part if first < EXACT_CLASSES else part.to(tail_dtype), bias[first : first + BLOCK_CLASSES].exp())
             for first, part in zip(range(0, len(weight), BLOCK_CLASSES), weight.split(BLOCK_CLASSES), strict=True)
         ]
-        # All blocks are computed in these buffers, because allocating new memory takes time.
+        # The buffer for all blocks of logits, because allocating new memory takes time.
         self.logits = weight.new_empty(BLOCK_ROWS * BLOCK_CLASSES)
         self.tail_logits = torch.empty_like(self.logits, dtype=tail_dtype)
 
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
         """Return the logarithm of the normalizer of each row, (n,), for `hidden` (n, H)."""
-        if hidden.device.type != "cpu":  # On a GPU it is faster to compute all logits at once.
+        if hidden.device.type != "cpu":  # A GPU computes all logits at once, because this is faster.
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
-        # The sums that are outside the range of float32 or close to its limits.
+        # The rows whose sum is outside the range of float32 or close to its limits.
         out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))
         log_z = sums.log()
         if out_of_range.any():
@@ -83,7 +84,7 @@ class LogNormalizer:
         `hidden` has shape (n, H) and `target_ids` has shape (n,).
         """
         nll = self(hidden) - target_logits(self.model, hidden, target_ids)
-        return nll.clamp_(min=0.0)  # Only rounding can make a loss negative.
+        return nll.clamp_(min=0.0)  # The loss can be negative only by rounding.
 
     def sums(self, hidden: Tensor) -> Tensor:
         """Return the sum of exp(logit) of each row, (n,). A sum beyond the range of float32 is inf or nan.
@@ -91,7 +92,8 @@ class LogNormalizer:
         `hidden` must have at most BLOCK_ROWS rows.
         """
         sums = hidden.new_zeros(len(hidden))
-        hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x.
+        # exp is computed as a power of 2, because torch computes 2^x several times as fast as e^x.
+        hidden = hidden * math.log2(math.e)
         rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROW_MULTIPLE)).to(self.tail_logits.dtype)
         for weight, factors in self.blocks:
             shape = len(hidden), len(weight)

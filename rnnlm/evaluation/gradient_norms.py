@@ -13,8 +13,8 @@ from rnnlm.models.block import Block
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 
-# Kinds of layers whose state consists of keys, values, scaled memories or pending sums. The norms of these states are
-# not comparable, so the gradients of the layers' inputs are measured instead.
+# The kinds of layers for which the gradients of the inputs are measured. Their states consist of keys, values, scaled
+# memories or pending sums, whose norms are not comparable.
 READ_BY_INPUT = (Block, FeedForwardCell)
 
 
@@ -28,7 +28,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
-    states: list[Tensor] = []  # t × L states of shape (b, S), the last time step first.
+    states: list[Tensor] = []  # The t × L states of shape (b, S), beginning with the last time step.
     for time in range(token_ids.shape[1]):
         below, probed = embedded[:, time], []
         for layer, cell in enumerate(model.stack.cells):
@@ -37,8 +37,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
             probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
-    # The loss of a row depends only on the row's own states, so the gradient of the summed loss is the gradient of each
-    # row.
+    # The losses of the rows are summed, because the gradient of the sum is each row's own gradient.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
     )

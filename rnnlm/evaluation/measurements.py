@@ -12,7 +12,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a measurement: plots for the MLflow run, and a markdown page unless there is nothing to report."""
+    """The result of a measurement: plots for the MLflow run, and a Markdown page unless there is nothing to report."""
 
     page: str = ""
     pictures: tuple[Path, ...] = ()
@@ -26,11 +26,11 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 class ModelMeasurement:
     """A measurement of a trained model by an extension.
 
-    Its result is kept in the run's folder and reused by later calls of `measure`, unless the last argument is true.
+    Its result is stored in the run's folder and reused by later calls of `measure`, unless the last argument is true.
     """
 
     name: str
-    # A function that measures the model. If its last argument is true, a stored result is not used.
+    # The function that measures the model. If its last argument is true, a stored result is not used.
     measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]
     is_wanted: Callable[[PipelineConfig, RunRecord], bool] = always
 

@@ -41,13 +41,13 @@ def evaluate_run(
 ) -> EvaluationRecord:
     """Score the run's model, its parts and the baselines on each configured split.
 
-    The result is kept in the run's folder. An n-gram model that is mixed or compared with a network is scored only on
+    The result is stored in the run's folder. An n-gram model that is mixed or compared with a network is scored only on
     held-out splits, because it was trained on the training split.
     """
 
     def build() -> dict[str, object]:
         mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
-        if mixture is None:  # The model has no n-gram model. Train one for comparison.
+        if mixture is None:  # An n-gram model is trained for comparison, because the model has none.
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores: dict[str, object] = {}

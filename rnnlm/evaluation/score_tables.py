@@ -1,4 +1,4 @@
-"""The scores of a model and its baselines as rows of tables.
+"""Table rows with the scores of a model and its baselines.
 
 A heading contains the split and the measure, such as `test perplexity`, unless the row has a cell for the split.
 """
@@ -17,14 +17,14 @@ def score_rows(evaluation: EvaluationRecord) -> TableRows:
 
 
 def score_table(score: SplitScore) -> TableRows:
-    """Return the rows of one split, whose name is in the headings."""
+    """Return the table rows of one split, whose name is in the headings."""
     return model_rows(score, f"{SPLIT_NAMES[score.split]} ")
 
 
 def model_rows(score: SplitScore, of: str = "") -> TableRows:
-    """Return a row for each of the network, the n-gram model and their mixture that exists, with the baselines.
+    """Return a table row each for the network, the n-gram model and their mixture, as far as they exist.
 
-    `of` is the beginning of the headings.
+    The rows include the baselines. `of` is the beginning of the headings.
     """
     whole = {"model": score.model, **figures(score, of)}
     network, counts = score.network, score.counts
@@ -63,7 +63,7 @@ def counts_sentence(score: SplitScore) -> str:
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:
-    """Return the values of a row by heading. `of` is the beginning of the headings."""
+    """Return the values of a table row by heading. `of` is the beginning of the headings."""
     row = {
         "tokens": f"{score.tokens:,}",
         f"{of}perplexity": f"{score.perplexity:.2f}",

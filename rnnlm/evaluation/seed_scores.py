@@ -13,7 +13,7 @@ MEAN_CONFIDENCE = 0.95
 
 
 def mean_margin(values: Sequence[float]) -> float | None:
-    """Return half of the width of the 95 % interval of the mean, by Student's t (1908).
+    """Return half of the width of the 95 % confidence interval of the mean, by Student's t (1908).
 
     Return None for a single value.
     """

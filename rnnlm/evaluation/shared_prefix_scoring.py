@@ -17,7 +17,7 @@ from ..sequences.segmentation import TokenRows, ends
 from .batch_losses import finite, read_windows
 from .full_softmax import LogNormalizer, target_logits
 
-MAX_SHARED_PREFIX = 64  # Common prefixes are searched for up to this number of tokens.
+MAX_SHARED_PREFIX = 64  # The largest number of tokens in a common prefix that is searched for.
 
 
 def nll_of_rows_sharing_prefixes(
@@ -41,15 +41,15 @@ def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_
         logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
         distinct = is_first[places]
         log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
-    return np.maximum(log_z[first] - logit, 0.0)  # Only rounding can make a loss negative.
+    return np.maximum(log_z[first] - logit, 0.0)  # The loss can be negative only by rounding.
 
 
 def first_with_same_context(rows: TokenRows) -> np.ndarray:
-    """Return, for each predicted token, the index of the first predicted token with the same context, int64."""
+    """Return the index of the first predicted token with the same context, for each predicted token, int64."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
     prefix = np.zeros(len(rows), np.int64)  # The number that identifies the current prefix of each row.
-    shared = np.flatnonzero(rows.predicted)  # The rows whose prefix may equal that of another row.
+    shared = np.flatnonzero(rows.predicted)  # The rows whose current prefix may equal that of another row.
     for depth in range(MAX_SHARED_PREFIX):
         if not len(shared):
             break

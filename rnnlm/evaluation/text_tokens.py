@@ -19,7 +19,8 @@ def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[t
         last = first + len(line)
         if spans or cut.mode == "stream":
             yield from spans
-            yield last, min(last + 1, len(text))  # The range is empty if the text does not end with a line feed.
+            # The range of this <eos> is empty if the text does not end with a line feed.
+            yield last, min(last + 1, len(text))
         first = last + 1
 
 

@@ -22,7 +22,7 @@ from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
-# The fields of each predicted token: the stored row that contains it, the token before it, the token, and its loss.
+# The fields of each predicted token: its stored row, the token before it, the token, and its loss.
 TOKEN_LOSS = np.dtype(
     [("sequence_id", np.int64), ("previous_token_id", np.int32), ("token_id", np.int32), ("nll_nats", np.float32)]
 )
@@ -124,7 +124,8 @@ def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tu
 
     The rows of a stream are one text, so contexts extend from one row to the next.
     """
-    earlier = np.zeros(0, np.int32)  # The last tokens of the previous chunk.
+    # The last tokens of the previous chunk, which belong to the contexts of this chunk.
+    earlier = np.zeros(0, np.int32)
     for rows in chunks(source):
         if mode == "sentence":
             yield contexts(rows, length)

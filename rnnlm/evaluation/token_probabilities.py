@@ -1,4 +1,4 @@
-"""Export of the probability of every token of a split, for mixtures with other models."""
+"""Export of the probability of every token of a split, for mixing the model with models of other programs."""
 
 from pathlib import Path
 

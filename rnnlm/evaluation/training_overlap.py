@@ -24,9 +24,10 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import stage_key
 
-# Smaller fractions are not reported. Any two texts have some short lines in common, such as greetings.
+# The fraction below which copies are not reported, because any two texts have some short lines in common, such as
+# greetings.
 NOTICEABLE_SHARE = 0.1
-# A text is reported as mostly copied above this fraction. In source code, up to a third of the bytes are repeated
+# The fraction above which a text is reported as mostly copied. In source code, up to a third of the bytes are repeated
 # lines.
 MOSTLY_COPIES = 0.5
 KEY_BYTES = 8  # The number of bytes of a line's digest.
@@ -42,7 +43,7 @@ class CopiedShares(Record):
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
-    """Return the copied fractions of each held-out split with text, or None if the text no longer exists.
+    """Return the copied fractions of each held-out split that has text, or None if the text no longer exists.
 
     They are measured once for each dataset.
     """
@@ -89,7 +90,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
     keys, sizes = line_keys(home, scored, split)
     try:
         return share_of_bytes(sizes, np.isin(keys, keys_in_training(home, trained, keys)))
-    except CorpusError:  # The text of the corpus no longer exists.
+    except CorpusError:  # The training text no longer exists.
         return None
 
 
@@ -118,7 +119,7 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each line that is not blank, a digest of its letters, uint64, and its number of bytes, int64.
+    """Return a digest of the letters, uint64, and the number of bytes, int64, of each line that is not blank.
 
     Both arrays have shape (lines,).
     """

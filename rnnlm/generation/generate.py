@@ -21,9 +21,10 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, 
 
 logger = logging.getLogger(__name__)
 DRAWS = 4  # The largest number of attempts to draw a text that is not empty.
-OPENINGS = 3  # The number of prompts if none are configured. Each consists of the first words of a validation sequence.
-PROMPT_WORDS = 2  # The number of whole words in each of these prompts, whatever the tokens are.
-# The number of tokens that are read from each sequence, which is enough for the words.
+# The number of prompts if none are configured. Each prompt consists of the first words of a validation sequence.
+OPENINGS = 3
+PROMPT_WORDS = 2  # The number of words in each of these prompts, whatever tokens the words consist of.
+# The number of tokens that are read from each validation sequence. It is enough for PROMPT_WORDS words.
 OPENING_TOKENS = 40
 
 
@@ -73,7 +74,7 @@ def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str,
 def continue_prompts(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """Continue all prompts in one batch, each with its own seed. Empty texts are drawn again."""
+    """Continue all prompts in one batch, each with its own seed. Empty continuations are drawn again."""
     for prompt in dict.fromkeys(prompts):
         if unknown := tokenizer.unknown_words(prompt):
             logger.warning(

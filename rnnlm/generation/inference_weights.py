@@ -1,4 +1,4 @@
-"""Single steps of a language model for many texts at once.
+"""Single generation steps of a language model for many texts at once.
 
 The module is copied into every bundle, so it imports only torch.
 """
@@ -37,9 +37,9 @@ class InferenceWeights:
             self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)
             # The in-place variant of the nonlinearity.
             self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")
-        # A list with one matrix (H, E), or an empty list.
+        # The readout matrix (H, E) in a list, which is empty if there is no readout.
         self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]
-        self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
+        self.head = model.head.weight.detach().t().contiguous()  # The transposed matrix of the head, (H or E, V).
         self.head_bias = model.head_bias().detach()  # The bias is -inf for tokens that are never predicted.
         self.device = self.head.device
 
@@ -59,7 +59,7 @@ class StackStepper:
 
     def __init__(self, weights: InferenceWeights, rows_in_products: int = 1) -> None:
         self.weights = weights
-        # The number of rows in matrix products is a multiple of this number; see Continuations.
+        # Matrix products have a multiple of this number of rows; see Continuations.
         self.multiple = rows_in_products
         self.hold(weights.model.stack.initial_state(0))
 
@@ -70,7 +70,7 @@ class StackStepper:
         self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
 
     def keep_state(self, state: Tensor) -> None:
-        """Set the state before the next step to `state`, (rows and padding, L, S)."""
+        """Use `state`, (rows and padding, L, S), as the state before the next step."""
         self.state = state
 
     def current(self) -> Tensor:
@@ -88,7 +88,7 @@ class StackStepper:
     def step(self, token_ids: list[int]) -> Tensor:
         weights = self.weights
         ids = torch.tensor(token_ids + self.padding_ids, device=weights.device)
-        # The stack calls `step` of the cells. torch's LSTM kernel, which `sequence` uses, would prepare its weights at
+        # The stack calls `step` of the cells, because torch's LSTM kernel in `sequence` would prepare its weights at
         # each call.
         top, _, self.state = weights.model.stack.step(weights.model.embedding(ids), self.state)
         hidden = weights.model.readout(top)
@@ -99,7 +99,7 @@ class StackStepper:
 
 
 class ElmanStepper(StackStepper):
-    """A faster stepper for Elman layers. It has two sets of buffers, which the steps overwrite in turn."""
+    """A faster stepper for Elman layers. It has two sets of buffers, which are overwritten in turn."""
 
     def keep_state(self, state: Tensor) -> None:
         # The state of each of the L layers, (rows, H).
@@ -112,7 +112,7 @@ class ElmanStepper(StackStepper):
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        # The token ids, then the output of each layer.
+        # The token ids, and then the output of each layer from bottom to top.
         below = torch.tensor(token_ids + self.padding_ids, device=weights.device)
         for layer, (W, U, b) in enumerate(weights.matrices):
             new = self.next[layer]
@@ -129,7 +129,7 @@ class ElmanStepper(StackStepper):
 
 
 class EnsembleStepper:
-    """A sampling.Stepper for an ensemble. It calls the steppers of the members."""
+    """A sampling.Stepper for an ensemble, which calls the stepper of each network."""
 
     def __init__(self, ensemble: LanguageModel, members: list[Stepper]) -> None:
         self.ensemble, self.members = ensemble, members
@@ -152,11 +152,14 @@ class EnsembleStepper:
 
 
 class MixedStepper:
-    """A sampling.Stepper for a network mixed with an n-gram model, which reads the last tokens of each row."""
+    """A sampling.Stepper for a network that is mixed with an n-gram model.
+
+    The n-gram model reads each row's last tokens.
+    """
 
     def __init__(self, network: Stepper, mixture: CountMixture) -> None:
         self.network, self.mixture = network, mixture
-        self.contexts: list[list[int]] = []  # The contexts of the rows, with the last token first.
+        self.contexts: list[list[int]] = []  # The last tokens of each row for the n-gram model, in reverse order.
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
         of_network, context = (None, []) if state is None else state

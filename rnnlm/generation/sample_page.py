@@ -1,4 +1,4 @@
-"""Samples as a markdown page."""
+"""A Markdown page with generated samples."""
 
 from rnnlm.display.text_layout import markdown_code, ticks
 from rnnlm.storage.records import Sample

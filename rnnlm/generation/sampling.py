@@ -21,9 +21,10 @@ PROMPT_PIECE_TOKENS = 256  # The largest number of tokens of a prompt that are r
 @dataclass(frozen=True)
 class Sampling:
     maximum_tokens: int = 40
-    temperature: float = 0.8  # With temperature 0, decoding is greedy.
+    temperature: float = 0.8  # The divisor of the logits. At temperature 0, decoding is greedy.
     top_k: int = 0  # Only the top_k most probable tokens may be chosen. 0 means no limit.
-    top_p: float = 1.0  # Only the most probable tokens with this total probability may be chosen. 1 means no limit.
+    # Only the most probable tokens whose probabilities sum to top_p may be chosen. 1 means no limit.
+    top_p: float = 1.0
     seed: int = 0
     minimum_tokens: int = 0  # `<eos>` is not chosen until the text has this number of tokens.
     excluded_id: int | None = None  # A token that is never chosen.
@@ -39,7 +40,7 @@ def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> 
 
 
 class Stepper(Protocol):
-    """A model that reads rows of text token by token. Rows may be added and removed.
+    """A model that reads rows of text token by token, to which rows can be added and from which they can be removed.
 
     The methods must be called in torch.inference_mode().
     """
@@ -73,7 +74,7 @@ class Continuation:
 
     sampling: Sampling
     generator: torch.Generator
-    unread: list[int] = field(default_factory=list)  # The rest of the prompt.
+    unread: list[int] = field(default_factory=list)  # The tokens of the prompt that have not been read yet.
     on_token: "OnToken | None" = None
     # The state after the part of the prompt that was read. After that, the stepper holds the state.
     state: Any = None
@@ -81,13 +82,13 @@ class Continuation:
     done: bool = False  # True if no more tokens follow. The function on_token may set it.
 
 
-# A function that is called for each new token, continuation.ids[-1], with the logits (V,) before any sampling. The next
+# A function that is called for each new token, continuation.ids[-1], with the logits (V,) before sampling. The next
 # step overwrites these logits.
 OnToken = Callable[[Continuation, Tensor], None]
 
 
 def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> list[int]:
-    """Draw the next token id of each row with the distribution of torch.multinomial. The logits have shape (rows, V).
+    """Draw the next token id of each row from its distribution, given the logits (rows, V).
 
     Sampling happens on the CPU, so that a seed gives the same text on a GPU, apart from rounding.
     """
@@ -96,8 +97,8 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
     if not sampled:
         return argmax_ids(logits)
     rows = logits[sampled].float().cpu()
-    # If e_i are exponentially distributed, argmax(p_i / e_i) is token i with the probability p_i. This is the Gumbel
-    # trick without logarithms.
+    # argmax(p_i / e_i) with exponentially distributed e_i is token i with the probability p_i. This is the Gumbel trick
+    # without logarithms.
     noise = torch.empty_like(rows)
     for row, row_noise, index in zip(rows, noise, sampled, strict=True):
         sampling = continuations[index].sampling
@@ -133,7 +134,7 @@ def argmax_ids(logits: Tensor) -> list[int]:
 
     The logits have shape (rows, V).
     """
-    # NumPy compares eight numbers at a time. torch's argmax compares them one by one.
+    # NumPy is several times as fast as torch's argmax, because it compares eight numbers at a time.
     if logits.is_cpu and logits.dtype == torch.float32:
         values = logits.numpy()
         found = values.argmax(axis=-1)
@@ -157,7 +158,7 @@ def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
         logits = logits.masked_fill(logits < threshold, float("-inf"))
     if sampling.top_p < 1:
         probabilities = logits.softmax(dim=-1)
-        ordered = np.sort(probabilities.numpy())[::-1]  # torch's sort takes five times as long as NumPy's.
+        ordered = np.sort(probabilities.numpy())[::-1]  # NumPy sorts five times as fast as torch.
         # A token is kept if the more probable tokens sum to less than top_p. The most probable token is always kept,
         # because top_p may be rounded to 0 in float32. As with top-k, all tokens with equal probabilities are kept.
         count = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < sampling.top_p)))
@@ -189,7 +190,10 @@ class Continuations:
         return continuation
 
     def read(self, continuation: Continuation) -> None:
-        """Read the next PROMPT_PIECE_TOKENS tokens of a prompt. At its end, sample the first token and add the row."""
+        """Read the next PROMPT_PIECE_TOKENS tokens of a prompt.
+
+        After its last token, sample the first new token and add the row.
+        """
         unread = continuation.unread
         piece, continuation.unread = unread[:PROMPT_PIECE_TOKENS], unread[PROMPT_PIECE_TOKENS:]
         logits, continuation.state = self.stepper.read(piece, continuation.state)
@@ -200,7 +204,7 @@ class Continuations:
             self.append_tokens([continuation], logits)
 
     def step(self) -> None:
-        """Sample one more token for each running continuation."""
+        """Sample one more token for each running continuation. Continuations that are done are removed."""
         logits = self.stepper.step([continuation.ids[-1] for continuation in self.running])
         self.append_tokens(self.running, logits)
 
@@ -224,7 +228,7 @@ class Continuations:
 
 
 def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToken | None = None) -> Continuation:
-    """Return a continuation of a prompt, which begins with `<bos>`. Nothing has been read yet."""
+    """Return a continuation of a prompt, which begins with `<bos>`. No token of the prompt has been read yet."""
     nothing = sampling.maximum_tokens < 1
     generator = torch.Generator().manual_seed(sampling.seed)
     return Continuation(sampling, generator, [] if nothing else prompt_ids, on_token, done=nothing)

@@ -36,13 +36,13 @@ def target_shares(targets: Tensor, text_share: float) -> Tensor:
     """
     count = targets.shape[1]
     first, rest = shares_of_targets(count, text_share)
-    # An assignment shares[0] = first is avoided, because it would copy a number to the GPU and wait for the GPU.
+    # The number is not assigned to an element, because that would copy it to the GPU and wait for the GPU.
     parts = torch.full((1,), first, device=targets.device), torch.full((count - 1,), rest, device=targets.device)
     return torch.cat(parts)
 
 
 def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
-    """Return the weight of the first of `count` targets, and the weight of each other target."""
+    """Return the weights that `target_shares` gives to the first of `count` targets and to each of the others."""
     return (text_share, (1 - text_share) / (count - 1)) if count > 1 else (1.0, 0.0)
 
 

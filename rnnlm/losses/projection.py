@@ -14,7 +14,7 @@ from torch import Tensor
 # The number of logits in a chunk. On a CPU, larger products are faster only as long as their logits fit into the cache.
 CPU_CHUNK_LOGITS = 1 << 23
 GPU_CHUNK_LOGITS = 1 << 28
-# Smaller probabilities are rounded too much to compute a loss from them.
+# The loss is not computed from probabilities below this limit, because their rounding errors are too large.
 SMALLEST_PROBABILITY = 1e-30
 
 
@@ -65,7 +65,7 @@ class GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # The gradients are used only once, so they may be changed in place.
+        # The gradients are changed in place, because they are used only once.
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 

@@ -47,7 +47,7 @@ class SampledCrossEntropy:
     ) -> None:
         self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** FLATTENING, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
-        # The size of a sample. It is smaller than `classes` if the vocabulary is smaller.
+        # The number of classes in a sample. It is below `classes` if the vocabulary is smaller.
         self.size = round(float(self.cumulative[-1]))
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
         self.precision = precision
@@ -131,7 +131,8 @@ class SummedLogZ(GradientInForward):
         projection = Projection(rows, pad(weight, (0, 0, 0, count)), pad(bias, (0, count)), predicted, precision)
         total, target_grad = rows.new_zeros(()), torch.empty_like(target_logits)
         for chunk, logits in projection.chunks():
-            # A target that is in the sample must be counted only once. Unlike scatter_, indexing copies no logits.
+            # A sampled class that is also the target is excluded here, because the target is counted separately. Unlike
+            # scatter_, indexing copies no logits.
             logits[torch.arange(len(logits), device=logits.device)[:, None], column[chunk]] = float("-inf")
             logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
@@ -140,7 +141,8 @@ class SummedLogZ(GradientInForward):
             target = torch.full((len(logits),), size, device=logits.device)
             nll = log_normalizers(logits, probabilities, target) - logits[:, size].float()
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
-            probabilities[:, size:] = 0.0  # The gradients of these columns belong to target_logits.
+            # The gradients of the targets' columns are returned for target_logits, not for the sampled classes.
+            probabilities[:, size:] = 0.0
             projection.accumulate(chunk, probabilities)
             del logits, probabilities  # The next chunk uses their memory again.
         rows_grad, weight_grad, bias_grad = projection.gradients()
@@ -167,4 +169,5 @@ def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
         inclusion[rest] = weights[rest] * (size - certain.sum()) / weights[rest].sum()
         if not (inclusion > 1).any():
             return inclusion
-        certain |= inclusion > 1  # The excess over 1 is distributed to the other classes.
+        # Probabilities above 1 are set to 1, and the excess is distributed to the other classes.
+        certain |= inclusion > 1

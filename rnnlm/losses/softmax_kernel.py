@@ -50,7 +50,7 @@ class CrossEntropyInPlace(GradientInForward):
     ) -> Tensor:
         inputs, narrow_weight, narrow_bias = rows.to(precision), weight.to(precision), bias.to(precision)
         nll, rows_grad = torch.empty(len(rows), device=rows.device), torch.empty_like(rows)
-        sums: list[Tensor] = []  # The gradients of weight and bias.
+        sums: list[Tensor] = []  # The sums of the gradients of weight and bias.
         size = rows_at_once(weight)
         for chunk in (slice(first, first + size) for first in range(0, len(rows), size)):
             logits = torch.addmm(narrow_bias, inputs[chunk], narrow_weight.t())
@@ -78,7 +78,7 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
         long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=WARPS)
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and does not know the names in them.
+# Triton 3.6 compiles annotations and fails for names that it does not know, so the kernels have none.
 if triton is not None:
 
     @triton.jit
@@ -117,7 +117,7 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Compute one row.
+        """Compute the loss and the gradient of one row of logits.
 
         Only this row is kept in registers, because with a second array they would spill into memory.
         """
@@ -150,7 +150,7 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Compute one long row.
+        """Compute the loss and the gradient of one row that is too long for the registers.
 
         The row is read once for its maximum and sum, and again, from the GPU's cache, for the gradient.
         """

@@ -30,7 +30,7 @@ class Block(Cell):
     def initialize(self, weights: InitialWeights) -> None:
         """Draw all matrices.
 
-        Divide those whose products are added to the residual by √(2 L), as GPT-2 (Radford et al. 2019).
+        Those whose products are added to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019).
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -106,9 +106,9 @@ class Cell(nn.Module):
 def kernel_weights(*weights: Tensor) -> list[Tensor]:
     """Return the transposed matrices and the biases of a cell, in the order that torch's recurrent kernels expect.
 
-    cuDNN expects the weights in contiguous memory one after the other. On a CPU any layout is allowed.
+    cuDNN expects the weights in contiguous memory one after the other. On a CPU, any layout is allowed.
     """
-    transposed = [weight.t() for weight in weights]  # t() returns a bias unchanged.
+    transposed = [weight.t() for weight in weights]  # For a bias, t() returns the bias itself.
     if not weights[0].is_cuda:
         return transposed
     flat = torch.cat([weight.flatten() for weight in transposed])
@@ -126,5 +126,5 @@ def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """Return `precision` during training. Otherwise return None, which means the precision of the weights."""
+    """Return `precision` during training, and None otherwise, which means the precision of the weights."""
     return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-# The file of the n-gram model in the model's folder. Models without an n-gram model do not have it.
+# The file of the n-gram model in the model's folder. It is missing if the model has no n-gram model.
 FILE = "counts.safetensors"
 # The largest value of the setting model.counts, which is the number of tokens in the longest n-grams.
 LONGEST_NGRAM = 5
@@ -87,8 +87,8 @@ class CountModel:
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the total and gamma of each context of the given length, both of shape (C,).
 
-        The total is the sum of the counts of a context, and gamma is the fraction of the total that the discounts
-        removed.
+        The total is the sum of a context's counts. gamma is the fraction of the total that is subtracted by the
+        discounts.
         """
         level = self.levels[length]
         starts = level.first_word[:-1].astype(np.int64)
@@ -112,8 +112,8 @@ class CountModel:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
         """
-        # The contexts are searched in the order of the tree. Each binary search then ends close to the previous one, so
-        # the memory that it reads is cached. This makes the search three times as fast.
+        # The contexts are searched in the order of the tree, which is three times as fast: each binary search ends
+        # close to the previous one, so the memory that it reads is cached.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]
@@ -133,7 +133,7 @@ class CountModel:
         return log_probabilities, known_lengths
 
     def packed(self, contexts: np.ndarray) -> np.ndarray:
-        """Return an int64 number for each context. The order of these numbers is the order of the contexts in the tree.
+        """Return an int64 number for each context. The numbers are in the same order as the contexts in the tree.
 
         The number encodes as many tokens of the context as fit into 63 bits.
         """
@@ -202,7 +202,8 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
                 raise ValueError(f"{FILE}: the lengths of its arrays are inconsistent")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
-            # Each context must have a word, because np.add.reduceat in sums() gives a wrong sum for an empty range.
+            # A context without words is refused, because np.add.reduceat in sums() gives a wrong sum for an empty
+            # range.
             raise ValueError(f"{FILE}: a context has no words")
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
             raise ValueError(f"{FILE}: the counts do not fit the vocabulary")

@@ -1,4 +1,4 @@
-"""Dropout masks drawn on a GPU by a counter-based generator. Each value depends only on a seed, its row and its unit.
+"""Dropout masks drawn on a GPU by a counter-based generator. Each value depends only on seed, row and unit.
 
 Hence resumed runs and any number of processes draw the same masks, and nothing is copied to the GPU. The generator is
 Triton's Philox (Salmon et al. 2011). Without Triton and a C compiler, masks are drawn on the CPU.
@@ -29,7 +29,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     """
     mask = torch.empty(len(rows), columns, device=device)
     if mask.numel():
-        # The seed always has 64 bits. For a smaller integer type, Triton would compile another kernel.
+        # The seed always has 64 bits, because Triton would compile another kernel for a smaller integer type.
         wide = seed % (1 << 62) + (1 << 62)
         grid = (triton.cdiv(mask.numel(), VALUES_AT_ONCE),)
         numbers = (rows.start, rows.step, columns, mask.numel())
@@ -37,7 +37,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     return mask
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
+# Triton 3.6 compiles annotations and fails for names that it does not know, so the kernels have none.
 if triton is not None:
 
     @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rnnlm.errors import DeviceError
 
-# The names that torch gives to the instructions for bfloat16 of x86, of x86 with matrix units, and of ARM.
+# torch's names for the bfloat16 instructions of x86, of x86 with matrix units, and of ARM.
 NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 T = TypeVar("T")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # Two options of mallopt(), as numbered in malloc.h.
@@ -36,7 +36,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def evaluation_device(of_training: str | None) -> torch.device:
-    """Return the CPU if training was configured to use it, otherwise the best device of this machine."""
+    """Return the CPU if training was configured to use the CPU, otherwise the best device of this machine."""
     return choose_device("cpu" if of_training == "cpu" else "auto")
 
 
@@ -60,7 +60,7 @@ def choose_rank_device(name: str) -> torch.device:
 
 
 def has_native_bfloat16() -> bool:
-    """Return True if the CPU multiplies bfloat16 numbers in hardware. Otherwise such products are many times slower."""
+    """Return True if the CPU multiplies bfloat16 numbers in hardware, without which they are many times slower."""
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
@@ -73,9 +73,9 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def machine_facts(device: torch.device) -> list[Any]:
-    """Return a description of everything on which the speed of training depends, except the settings.
+    """Return all facts about the machine on which the speed of training depends.
 
-    It contains the CPU, the GPU, the number of threads and the version of torch.
+    They are the CPU, the GPU, the number of threads and the version of torch.
     """
     processor = [platform.machine(), torch.backends.cpu.get_cpu_capability(), os.cpu_count(), torch.get_num_threads()]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -95,8 +95,8 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)  # With this setting, malloc allocates large arrays on the heap, too.
-        # malloc then keeps up to 2 GiB of freed memory, which is the largest allowed value.
+        mallopt(M_MMAP_MAX, 0)  # With this setting, malloc also allocates large arrays on the heap.
+        # With this setting, malloc keeps up to 2 GiB of freed memory, which is the largest allowed value.
         mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
@@ -119,7 +119,8 @@ def to_device(value: T, device: torch.device) -> T:
     return value
 
 
-# The next two functions call private functions of torch (2.13). Its public functions start one kernel for each tensor.
+# The next two functions call private functions of torch (2.13), because its public functions start one kernel for each
+# tensor.
 
 
 def copy_tensors(targets: list[Tensor], sources: list[Tensor]) -> None:
@@ -134,10 +135,10 @@ def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16, else exactly.
+    """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16.
 
-    torch's recurrence with cuDNN does not support bfloat16. TF32 runs on the same tensor cores, with three more bits of
-    precision.
+    Otherwise, products are exact. torch's recurrence with cuDNN does not support bfloat16. TF32 runs on the same tensor
+    cores, with three more bits of precision.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]

@@ -17,7 +17,7 @@ try:
 except ImportError:
     triton = None
 
-# The number of units per program of the kernel. A program computes all time steps of these units for one row.
+# The number of units for which one program of the kernel computes all time steps of one row.
 UNITS_AT_ONCE = 64
 
 
@@ -30,7 +30,7 @@ def has_kernel(states: Tensor, nonlinearity: str) -> bool:
 def has_compiler() -> bool:
     """Return True if there is a C compiler.
 
-    The result is cached, because every layer calls this function at every step.
+    The result is cached, because every layer calls this function in every step.
     """
     return any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang")))
 
@@ -66,7 +66,7 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
     )
 
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
+# Triton 3.6 compiles annotations and fails for names that it does not know, so the kernels have none.
 if triton is not None:
 
     @triton.jit
@@ -78,7 +78,7 @@ if triton is not None:
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)
-        # The index has 64 bits, because there may be more than 2³¹ states.
+        # The index has 64 bits, because an array may have more than 2³¹ states.
         offsets = tl.program_id(0).to(tl.int64) * units + unit
         h = tl.load(states + offsets, length > 0, 0.0)
         # Four steps are loaded in advance, because loading a step takes longer than computing it.

@@ -25,8 +25,8 @@ class Dropout:
     words: float = 0.0  # The fraction of removed rows of the embedding.
     inputs: float = 0.0  # The fraction of removed units of the embedded tokens.
     layers: float = 0.0  # The fraction of removed units in the input of a layer from the layer below.
-    # The fraction of removed units of the top layer's output. These units are removed from the input of the head, not
-    # from the states.
+    # The fraction of removed units of the top layer's output. They are removed from the input of the head, not from the
+    # states.
     outputs: float = 0.0
     recurrent: float = 0.0  # The fraction of removed weights in each recurrent matrix U.
 
@@ -41,13 +41,13 @@ class Masks:
 
     words: Tensor | None  # (V,)
     inputs: Tensor | None  # (b, 1, E)
-    layers: tuple[Tensor, ...]  # L - 1 masks of shape (b, 1, H)
+    layers: tuple[Tensor, ...]  # A mask of shape (b, 1, H) for each of the upper L - 1 layers.
     outputs: Tensor | None  # (b, 1, H)
     recurrent: dict[str, Tensor]  # The keys are the names of the recurrent matrices in the stack.
 
 
 def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """Draw the masks of some rows of a step's batch. The masks do not depend on how the batch is split into rows.
+    """Draw the masks of some rows of a step's batch. They do not depend on how the batch is split into rows.
 
     The masks are drawn on the CPU, or on a GPU from the generator's seed. If dropout is off or the model is in
     evaluation mode, nothing is drawn and the result is None.
@@ -69,8 +69,8 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
     recurrent = {name: drawn(dropout.recurrent, *matrix.shape) for name, matrix in matrices.items()}
-    # The masks of the rows are drawn one after the other from a separate generator, so that neither they nor later
-    # random values depend on the number of rows.
+    # The rows' masks are drawn one after the other from a separate generator, so that neither they nor later random
+    # values depend on the number of rows.
     row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
     draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
     inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
@@ -108,7 +108,7 @@ def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, se
 def masked_hidden(
     model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute model.hidden() with dropout. Return the head's input (b, t, H or E) and the state (b, L, S).
+    """Return the result of model.hidden() with dropout: the head's input (b, t, H or E) and the state (b, L, S).
 
     `token_ids` has shape (b, t) and type int64.
     """
@@ -121,7 +121,7 @@ def masked_hidden(
         x = x * masks.words[token_ids].unsqueeze(-1)
     if masks.inputs is not None:
         x = x * masks.inputs
-    # The cells use the masked U during this call. The gradient reaches U through the mask.
+    # The cells use the masked U during this call. U gets its gradient through the mask.
     weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.head_input(x if masks.outputs is None else x * masks.outputs), last

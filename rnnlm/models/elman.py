@@ -59,7 +59,7 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute all time steps by the fastest implementation that supports this layer and device.
+        """Compute all time steps by the fastest implementation for this layer and device.
 
         A handwritten gradient is used for a diagonal layer, for training on a CPU, and for training in bfloat16 on a
         GPU. In all other cases torch's kernel is used. After training in bfloat16 on a GPU, the returned states are
@@ -70,11 +70,11 @@ class ElmanCell(Cell):
         if torch.is_grad_enabled() and has_full_kernel(x, self.U, self.nonlinearity, precision):
             states, last = FullRecurrence.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
-        x = x.to(self.b.dtype)  # The input may be bfloat16, because it may be the output of the layer below.
+        x = x.to(self.b.dtype)  # The input may be bfloat16, because it may be the output of another layer.
         if self.U.ndim == 1 or (torch.is_grad_enabled() and x.device.type == "cpu"):
             states, last = BackpropagationThroughTime.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
-        if self.nonlinearity == "sigmoid":  # torch has no kernel for the sigmoid.
+        if self.nonlinearity == "sigmoid":  # The loop is used, because torch has no kernel for the sigmoid.
             return super().sequence(x, state)
         return self.kernel(x, state)
 
@@ -93,7 +93,7 @@ class ElmanCell(Cell):
 
 
 def initial_leak(units: int, layers: int) -> float:
-    """Return the fraction of its state that a layer keeps at each step before training.
+    """Return the fraction of its state that an untrained layer keeps at each step.
 
     If a layer kept its whole state, as with an identity matrix, its units would saturate before the layer has learned
     what to forget. Wide layers and stacks would saturate sooner (benchmarks/stacks.py).
@@ -131,7 +131,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
         precision = precision or W.dtype
         inputs = x.transpose(0, 1).flatten(0, 1).to(precision)  # (t·b, input)
         projected = (inputs @ W.to(precision)).to(b.dtype).add_(b).view(steps, rows, size)
-        # The states before each step and after the last one.
+        # The state before each step and the state after the last one.
         states = projected.new_empty(steps + 1, rows, size)
         states[0] = state
         if U.ndim == 1 and has_kernel(states, nonlinearity):
@@ -156,7 +156,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
             states_grad[-1] += last_grad
             compute_deltas(states_grad, U, states, deltas, ctx.nonlinearity)
         else:
-            slopes = SLOPES[ctx.nonlinearity](states[1:])  # ∂h'/∂a as a function of h'
+            slopes = SLOPES[ctx.nonlinearity](states[1:])  # The derivative ∂h'/∂a, computed from h'.
             add_product = Tensor.addmm_ if U.ndim == 2 else Tensor.addcmul_
             deltas.copy_(states_grad)
             after = deltas[-1].add_(last_grad).mul_(slopes[-1])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..config.kinds import MEMBERS
 from .language_model import LanguageModel
 
-SHARES = "shares"  # The name of the tensor in model.safetensors that contains the members' weights.
+SHARES = "shares"  # The name of the tensor in model.safetensors with the members' weights.
 
 
 class Ensemble(LanguageModel):
@@ -23,7 +23,8 @@ class Ensemble(LanguageModel):
     layers or head. Code that needs these must call load_network(), which returns a single network.
     """
 
-    shares: Tensor  # The weights of the members, (members,). They are float32, because some devices have no float64.
+    # The weights of the members, (members,). They are float32, because some devices do not support float64.
+    shares: Tensor
 
     def build(self, config: Mapping[str, Any]) -> None:
         """Create the members.
@@ -34,7 +35,7 @@ class Ensemble(LanguageModel):
         self.register_buffer(SHARES, torch.full((len(self.averaged),), 1 / len(self.averaged)))
 
     def average(self, networks: Sequence[LanguageModel]) -> None:
-        """Use `networks` as the members of the ensemble."""
+        """Set `networks` as the members of the ensemble."""
         self.averaged, self.members = list(networks), nn.ModuleList(networks)
 
     @property
@@ -89,7 +90,8 @@ class Ensemble(LanguageModel):
         The probabilities are summed member by member. If `logits` is an iterator, only a few of its tensors are in
         memory at a time.
         """
-        # The logits of these tokens are -inf in all networks, where logaddexp has no gradient.
+        # The logits of these tokens are excluded, because they are -inf in all networks, where logaddexp has no
+        # gradient.
         never = self.networks[0].never_predicted
         total: Tensor | None = None
         for one, share in zip(logits, self.shares.log(), strict=True):
@@ -100,7 +102,7 @@ class Ensemble(LanguageModel):
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """Return the ensemble's losses of some tokens, (tokens,) float32, given the losses of each member."""
-        with np.errstate(divide="ignore"):  # A share may be 0, whose logarithm is -inf.
+        with np.errstate(divide="ignore"):  # The logarithm of a share of 0 is -inf, without a warning.
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
         shared = -np.asarray(nll_nats, np.float64) + shares[:, None]
         nll: np.ndarray = -np.logaddexp.reduce(shared, axis=0).astype(np.float32)

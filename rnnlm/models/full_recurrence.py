@@ -2,8 +2,8 @@
 
 The module is copied into every bundle. Up to UNITS_OF_ONE_PROGRAM units, one program computes all time steps of a few
 rows, and keeps U in its registers and shared memory. Up to MOST_UNITS units, several programs share the same rows. Each
-of them keeps some columns of U, and after every time step the programs wait for each other. With more units, and in
-float32, torch's kernel (cuDNN) is used. Shapes: batch b, time t, input size E, hidden size H.
+program keeps some columns of U, and waits for the others after every time step. With more units, and in float32,
+torch's kernel (cuDNN) is used. Shapes: batch b, time t, input size E, hidden size H.
 """
 
 import functools
@@ -20,7 +20,7 @@ if triton is not None:
 
 UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
 COLUMNS_AT_ONCE = 64  # The number of columns of U that each program keeps if several programs share the same rows.
-# The largest number of states in a group of rows that several programs share. Each of these programs reads all states.
+# The largest number of states in a group of rows that several programs share, each of which reads all states.
 MOST_SHARED_STATES = 45_000
 # The distance between two counters, in integers, which puts each counter into a separate cache line.
 COUNTER_STRIDE = 32
@@ -32,7 +32,8 @@ def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dt
     """Return True if the kernels below can train the layer. `x` is its input, (b, t, E)."""
     known = nonlinearity in KERNEL_NONLINEARITIES and precision == torch.bfloat16
     fits = U.ndim == 2 and len(U) <= MOST_UNITS
-    small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # The kernels use 32-bit indices.
+    # The number of states is limited, because the kernels use 32-bit indices.
+    small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0
     if not (x.is_cuda and known and fits and small and triton is not None and has_compiler()):
         return False
     return len(U) <= UNITS_OF_ONE_PROGRAM or processors_of(x.device) * COLUMNS_AT_ONCE >= len(U)
@@ -126,7 +127,7 @@ def compute_deltas(
     steps, rows, units = deltas.shape
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
     has_last = last_grad is not None
-    # The kernel needs a tensor for this argument, but reads it only if has_last is true.
+    # The kernel needs a tensor as this argument, but reads it only if has_last is true.
     last_grad = states_grad if last_grad is None else last_grad.contiguous()
     tensors = (states_grad, last_grad, U.contiguous(), states, deltas)
     arguments = (*tensors, steps, rows, units, states_grad.stride(1), states_grad.stride(0), has_last, nonlinearity)
@@ -138,7 +139,7 @@ def compute_deltas(
         shared_deltas_kernel[grid](*arguments, arrived, PRODUCTS[deltas.dtype], **shape)
 
 
-# The values of the argument input_precision of tl.dot, which only affects float32.
+# The argument input_precision of tl.dot for each precision. It affects only float32.
 PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}
 
 
@@ -153,7 +154,7 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def shared_launch_shape(rows: int, units: int, device: torch.device) -> tuple[tuple[int], dict[str, int], Tensor]:
-    """Return the grid, the kernel's arguments, and a counter, initially 0, for each set of programs that share rows.
+    """Return the grid, the kernel's arguments, and a counter of 0 for each set of programs that share rows.
 
     The programs of a set wait for each other, so all of them must run at the same time. There are therefore at most as
     many programs as the GPU has multiprocessors.

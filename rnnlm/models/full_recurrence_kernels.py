@@ -1,4 +1,4 @@
-"""The Triton kernels of full_recurrence.py. A row is computed by one program, or shared by several programs.
+"""The Triton kernels of full_recurrence.py. One program, or several programs together, compute a row.
 
 The module is copied into every bundle. Without Triton it defines no kernel. Shapes: rows b, steps t, units H.
 """
@@ -9,7 +9,7 @@ try:
 except ImportError:
     triton = None
 
-# The kernels have no type annotations, because Triton 3.6 compiles annotations, and cannot resolve the names in them.
+# Triton 3.6 compiles annotations and fails for names that it does not know, so the kernels have none.
 if triton is not None:
 
     @triton.jit
@@ -24,7 +24,7 @@ if triton is not None:
 
     @triton.jit
     def slope_at(h, nonlinearity: tl.constexpr):
-        """Return the derivative of the activation function where its value is h."""
+        """Return the derivative of the activation function at the point where its value is h."""
         if nonlinearity == "tanh":
             slope = 1.0 - h * h
         elif nonlinearity == "sigmoid":
@@ -37,7 +37,7 @@ if triton is not None:
     def wait_for_set(counter, expected):
         """Wait until `expected` programs, including this one, have arrived.
 
-        After this call, the values that these programs stored can be read.
+        After this call, the values that these programs have stored can be read.
         """
         tl.debug_barrier()  # Wait until all threads of this program have stored their values.
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
@@ -154,7 +154,7 @@ if triton is not None:
     ):
         """Compute the states of groups of rows, each group by a set of several programs.
 
-        A set has `programs` programs. Each of them computes some columns. Each set computes every `sets`-th group of
+        A set has `programs` programs, each of which computes some columns. Each set computes every `sets`-th group of
         rows.
         """
         own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs

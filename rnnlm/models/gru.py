@@ -34,7 +34,7 @@ class GRUCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        # The second bias of the gates r and z is 0. Only n has another one, c.
+        # The second bias of the kernel is c for n, and 0 for the gates r and z.
         c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])
         weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state

@@ -31,9 +31,11 @@ class IndRNNCell(Cell):
         self.V = nn.Parameter(torch.empty(units, hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set U to values from 0 to 1, so that some units forget their state at once and others never do.
+        """Draw the weights.
 
-        Set b to 0.
+        U is set to values from 0 to 1, so that some units forget their state at once and others never.
+
+        b is set to 0.
         """
         weights.fill(self.W, len(self.W))
         weights.fill(self.V, len(self.V))

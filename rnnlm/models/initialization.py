@@ -1,4 +1,4 @@
-"""The initial weights of a model. Each layer draws its own weights in Cell.initialize."""
+"""The initial weights of a model. Each layer draws its own weights in Cell.initialize()."""
 
 import torch
 from torch import Tensor, nn

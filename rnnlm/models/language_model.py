@@ -18,7 +18,7 @@ from .mixture import CountMixture
 from .saved_config import check_config
 from .stack import Stack
 
-# The prefix of all names in model.safetensors. The model's class for transformers has the language model as an
+# The prefix of all names in model.safetensors. In the model's class for transformers, the language model is the
 # attribute of this name.
 SAVED_PREFIX = "language_model."
 
@@ -33,8 +33,7 @@ def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
 def layer_class(kind: Kind) -> type[Any]:
     """Return the class of the kind's layers.
 
-    Raise ValueError if the class is not a Cell. This must be checked, because the configuration in a folder may name
-    any class.
+    Raise ValueError if the class is not a Cell, because the configuration in a folder may name any class.
     """
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
@@ -46,7 +45,7 @@ def make_stack(config: Mapping[str, Any]) -> Stack:
     layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
     sizes = [config["embedding_size"]] + [hidden_size] * (layers - 1)
     cells = [make_cell(config, size, layer) for layer, size in enumerate(sizes)]
-    # The configurations of models that version 0.3 saved have no branch_scale.
+    # Models that were saved by version 0.3 have no branch_scale in their configurations.
     branch_scale = config.get("branch_scale", 1.0)
     return Stack(cells, config["backend"], config["residual"], branch_scale, isinstance(cells[0], Block))
 

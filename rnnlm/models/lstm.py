@@ -42,7 +42,7 @@ class LSTMCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        no_bias = torch.zeros_like(self.b)  # torch's kernel adds two biases, so the second one is zero.
+        no_bias = torch.zeros_like(self.b)  # The second bias is zero, because torch's kernel adds two biases.
         weights = kernel_weights(self.W, self.U, self.b, no_bias)
         before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)
         h, c = (part.contiguous() for part in before)

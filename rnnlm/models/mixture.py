@@ -16,7 +16,7 @@ from torch import Tensor
 from .count_model import FILE, CountModel, count_model_of
 
 
-# Mixtures are compared by identity, because `==` of two arrays is an array.
+# Mixtures are compared by identity, because comparing two arrays by `==` gives an array.
 @dataclass(frozen=True, eq=False)
 class CountMixture:
     """The mixture p(w) = (1 - s) p_network(w) + s p_ngram(w), where both models have read the same tokens.
@@ -31,12 +31,12 @@ class CountMixture:
 
     @property
     def is_alone(self) -> bool:
-        """True if the n-gram model is used without a network. In this case all weights are exactly 1."""
+        """True if the n-gram model is used without a network. In this case, all of its weights are exactly 1."""
         return bool((self.shares == 1).all())
 
     @property
     def uses_counts(self) -> bool:
-        """False if all weights are 0, because the n-gram model does not improve the network's predictions."""
+        """False if all weights of the n-gram model are 0, because it does not improve the network's predictions."""
         return bool(self.shares.any())
 
     @property
@@ -74,7 +74,7 @@ class CountMixture:
             probabilities, length = self.counts.distribution(context)
             row *= 1 - self.shares[length]
             row += self.shares[length] * probabilities
-        # Tokens that are never predicted have the probability 0, whose logarithm is -inf.
+        # The logarithm of 0, for tokens that are never predicted, is -inf without a warning.
         with np.errstate(divide="ignore"):
             logarithms = torch.from_numpy(np.log(rows, out=rows))
         return logarithms.to(logits.device, logits.dtype)
@@ -86,7 +86,7 @@ def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> n
     `share` is the weight of the second part, either one number or an array (tokens,). With 1, the result is the second
     part alone.
     """
-    with np.errstate(divide="ignore"):  # The logarithm of a share of 0 is -inf.
+    with np.errstate(divide="ignore"):  # The logarithm of a share of 0 is -inf, without a warning.
         mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
     return mixture
 

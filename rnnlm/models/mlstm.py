@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # The number of time steps in a chunk. The steps of a chunk are computed at once.
+CHUNK = 64  # The number of time steps in a chunk, which are computed at once.
 # The lowest and the highest initial bias of the forget gates, as in the authors' implementation.
 FORGET_BIASES = (3.0, 6.0)
 
@@ -43,7 +43,7 @@ class MLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set the biases of the forget gates. They range from heads that forget early to heads that forget late.
+        """Set the biases of the forget gates, from those of heads that forget soon to those of heads that forget late.
 
         XLSTMBlock has already initialized the matrices.
         """
@@ -65,7 +65,7 @@ class MLSTMCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute the time steps in chunks, each by matrix products as in attention.
 
-        The memory needed grows linearly with the number of steps.
+        The memory that is needed grows linearly with the number of steps.
         """
         C, n, m = self.split(self.initial_state(x) if state is None else state)
         parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)
@@ -105,7 +105,7 @@ def one_chunk(
     The contribution of step s to step t has the factor D = i_s f_(s+1) … f_t; that of the state before the chunk has
     the factor f_1 … f_t.
     """
-    kept = log_f.cumsum(dim=-1)  # log (f_1 … f_t)
+    kept = log_f.cumsum(dim=-1)  # The logarithm of the product f_1 … f_t.
     future = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
     log_D = (kept[..., :, None] + (log_i - kept)[..., None, :]).masked_fill(future, float("-inf"))
     stabilizer = torch.maximum(kept + m[..., None], log_D.amax(dim=-1)).detach()  # The value of m at each step.

@@ -21,9 +21,9 @@ from rnnlm.models.saved_model import read_saved_model
 from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
-# The errors that libraries and layers raise if a folder contains files that save_model() did not write.
+# The errors that libraries and layers raise for a folder with files that save_model() did not write.
 UNREADABLE = (AttributeError, ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, SafetensorError)
-# The largest vocabulary for one-hot input. The embedding of such a model is a square matrix of this size.
+# The largest vocabulary for one-hot input, for which the embedding is a square matrix of the vocabulary's size.
 ONE_HOT_VOCABULARY = 4_096
 
 
@@ -53,7 +53,7 @@ def build_model(
 
 
 def check_kind(name: str) -> None:
-    """Import the class of a custom layer that a configuration names.
+    """Import the class of a custom layer by its name in a configuration.
 
     Raise ConfigError if it cannot be imported or is not a Cell.
     """
@@ -73,7 +73,8 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
     one_hot = config.input == "one-hot"
     kind = kind_of(config.kind)
     own = {name: getattr(config, name) for name in ("heads", "attention_window") if name in kind.settings}
-    if not config.has_network:  # An n-gram model has no network, so the smallest allowed sizes are used.
+    # The sizes of a network are the smallest allowed ones, because an n-gram model has no network.
+    if not config.has_network:
         config = config.model_copy(
             update={"hidden_size": 1, "embedding_size": 1, "layers": 1, "tie_embeddings": True, "residual": False}
         )
@@ -135,7 +136,7 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
-    """Write the model's configuration and weights, and its n-gram model if it has one.
+    """Write the model's configuration and weights to `folder`, and its n-gram model if it has one.
 
     The model is moved to the CPU.
     """

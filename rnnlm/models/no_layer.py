@@ -1,6 +1,6 @@
 """The layer of a model without a network.
 
-Its output is zero, so the logits equal the head's bias. The module imports only torch.
+The output of the layer is zero, so the logits equal the head's bias. The module imports only torch.
 """
 
 import torch
@@ -10,15 +10,15 @@ from .cell import Cell
 
 
 class NoLayer(Cell):
-    """The layer h' = 0, which is used if the model is an n-gram model without a network.
+    """The layer h' = 0 of a model that is an n-gram model without a network.
 
-    If the head's bias contains the log frequencies of the tokens, the network is a unigram model. The n-gram model then
-    computes all other probabilities.
+    If the head's bias contains the log frequencies of the tokens, the network is a unigram model. All other
+    probabilities are those of the n-gram model.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)
-        # The device of this buffer is the device of the model.
+        # This buffer has the same device as the model.
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

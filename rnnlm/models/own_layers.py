@@ -1,8 +1,8 @@
 """Custom layers, which are configured as `model.kind=package.module:Class`, and the permission to import their modules.
 
-Importing a module executes its code. A configuration is trusted, but the folder of a model may come from anywhere. The
-kind in its config.json is therefore imported only if this kind is known from a training run of this rnnlm home, from
-its registry or from the user.
+Importing a module executes its code. A configuration is trusted, but a model's folder may come from an untrusted
+source. The kind in its config.json is therefore imported only if this kind is known from a training run of this rnnlm
+home, from its registry or from the user.
 """
 
 import os
@@ -15,7 +15,7 @@ from rnnlm.config.kinds import KINDS, MEMBERS, OWN_KIND
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.storage.home import Home, find_home, read_json, write_json
 
-# The environment variable that lists kinds that may be imported, separated by commas.
+# The environment variable with a comma-separated list of kinds that may be imported.
 OWN_LAYERS_VARIABLE = "RNNLM_OWN_LAYERS"
 
 
@@ -55,7 +55,7 @@ def import_known(kinds: Iterable[str]) -> None:
 
 
 def note(home: Home, kinds: Iterable[str]) -> None:
-    """Permit models in this rnnlm home to import these kinds of layers from now on."""
+    """Permit models in this rnnlm home to import these kinds of layers in the future."""
     missing = set(kinds) - noted(home)
     if missing:
         home.make(home.root)

@@ -1,4 +1,4 @@
-"""The parallel scan, which computes t steps of a linear recurrence in log2(t) products (Hillis and Steele 1986)."""
+"""The parallel scan, which computes t steps of a linear recurrence in log2(t) passes (Hillis and Steele 1986)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The number of parameters of a configuration, without allocating weights, and the size for a given number of them."""
+"""The number of parameters of a configuration, and the size for a given number, without allocating weights."""
 
 import torch
 

@@ -1,6 +1,6 @@
-"""Checks of config.json and rnnlm.json, which accept only values that training writes.
+"""Checks of config.json and rnnlm.json, which accept only values that training can have written.
 
-The files may be damaged or written by somebody else, and their values determine code, shapes and paths. The module is
+The files may be damaged or come from another user, and their values determine code, shapes and paths. The module is
 copied into every bundle.
 """
 
@@ -15,7 +15,7 @@ MODEL_CONFIGURATION, PROVENANCE = "config.json", "rnnlm.json"
 LARGEST_SIZES = {  # The largest allowed integers. They are the upper bounds of the settings in config/model_config.py.
     "vocab_size": 1 << 24,
     "hidden_size": 1 << 14,
-    "embedding_size": 1 << 24,  # If the input is one-hot, the embedding size equals the size of the vocabulary.
+    "embedding_size": 1 << 24,  # With one-hot input, the embedding size equals the vocabulary size.
     "num_hidden_layers": 64,
 }
 LARGEST_OF_KINDS = {"heads": 256, "attention_window": 1 << 14}
@@ -82,7 +82,8 @@ def check_network(config: Mapping[str, Any]) -> None:
     for name in (*FLAGS, *({"diagonal"} & set(kind.settings))):
         if not isinstance(config.get(name), bool):
             raise unexpected(name, "true or false", config.get(name))
-    scale = config.get("branch_scale", 1.0)  # The configurations of models that version 0.3 saved have no branch_scale.
+    # Models that were saved by version 0.3 have no branch_scale in their configurations.
+    scale = config.get("branch_scale", 1.0)
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
         raise unexpected("branch_scale", "a number above 0, at most 1", scale)
     step = kind.units_per_head * config.get("heads", 1) if kind.units_per_head else 1
@@ -91,9 +92,9 @@ def check_network(config: Mapping[str, Any]) -> None:
 
 
 def read_saved_cut(folder: Path) -> SavedCut:
-    """Return how text is split into rows for the model in `folder`.
+    """Return the settings by which text is split into rows for the model in `folder`.
 
-    Raise ValueError if rnnlm.json does not specify it.
+    Raise ValueError if rnnlm.json does not specify them.
     """
     facts = read_object(folder / PROVENANCE)
     if facts.get("mode") not in MODES:

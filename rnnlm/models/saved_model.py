@@ -21,8 +21,8 @@ from .mixture import load_mixture
 from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
 WEIGHTS = "model.safetensors"
-# A model with a larger weight is treated as damaged. The weights of trained models are below a thousand, but a single
-# flipped bit can turn a weight into 1e30.
+# The largest absolute value of a weight in an undamaged model. The weights of trained models are below a thousand, but
+# a flipped bit can turn a weight into 1e30.
 LARGEST_WEIGHT = 1e5
 
 
@@ -32,7 +32,7 @@ def read_saved_model(folder: Path) -> LanguageModel:
     If a file is not valid, raise a ValueError that names the file.
     """
     config = read_object(folder / MODEL_CONFIGURATION)
-    check_config(config)  # The configuration is checked before the weights are read, which may take long.
+    check_config(config)  # The configuration is checked first, because reading the weights may take long.
     weights = load_file(folder / WEIGHTS)
     check_weights(config, weights)
     model = make_network(config)
@@ -47,7 +47,7 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
     The network is created without allocating its weights, because a wrong configuration may specify any size.
     """
     with torch.device("meta"), warnings.catch_warnings():
-        # torch would warn that loading weights into a network without memory has no effect.
+        # The warning of torch that loading weights into a network without memory has no effect is suppressed.
         warnings.simplefilter("ignore")
         network = make_network(config)
         if MEMBERS in config:
@@ -57,7 +57,7 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         try:
             network.load_saved_weights(weights)
         except RuntimeError as error:
-            # torch writes one line for each weight. These lines are joined.
+            # torch writes one line for each weight. They are joined to a single line.
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"{WEIGHTS}: {reason}") from error
     for name, weight in weights.items():

@@ -41,7 +41,7 @@ class SLSTMCell(Cell):
     def initialize(self, weights: InitialWeights) -> None:
         """Draw the part of U for each gate and head as an orthogonal matrix, and set the biases of the forget gates.
 
-        The biases range from values with which a unit forgets early to values with which it forgets late.
+        The biases range from those of units that forget early to those of units that forget late.
         """
         nn.init.ones_(self.gain)
         for gate in self.W.chunk(4, dim=1):
@@ -61,7 +61,7 @@ class SLSTMCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute the time steps one by one, because the gates depend on h.
 
-        The products with x are computed at once for all time steps.
+        The products with x are computed for all time steps at once.
         """
         h, c, n, m = self.by_heads(self.initial_state(x) if state is None else state)
         products = product(x, self.W, self.precision) + self.b

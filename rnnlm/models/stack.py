@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from .cell import Cell
 
 # The constant by which layer-normalized inputs are multiplied, so that the inputs of tanh are in its linear part. It is
-# not included in the learned gains, because Adam's steps have about the same size for all weights and would soon make
-# such small gains much larger.
+# not included in the learned gains, because Adam's steps have about the same size for all weights, and would soon make
+# small gains much larger.
 NORMALIZED_STD = 0.2
 
 
@@ -31,7 +31,7 @@ class Stack(nn.Module):
     """
 
     cells: Sequence[Cell]  # The layers from bottom to top.
-    # The normalizations of the inputs of all layers except the first one. The list is empty without `residual`.
+    # The normalizations of the inputs of all layers except the first one, or an empty list without `residual`.
     norms: Sequence[nn.LayerNorm]
 
     def __init__(
@@ -108,12 +108,12 @@ class Stack(nn.Module):
             cell_input = self.layer_input(layer, x)
             if layer and between:
                 cell_input = cell_input * between[layer - 1]
-            if self.backend == "loop" or mask is not None:  # Only the loop supports masks.
+            if self.backend == "loop" or mask is not None:  # The loop is used, because only it supports masks.
                 outputs, last = cell.loop(cell_input, initial, mask)
             else:
                 outputs, last = cell.sequence(cell_input, initial)
             if self.residual:
-                outputs = outputs.to(x.dtype)  # The sum of a layer's input and output stays in float32.
+                outputs = outputs.to(x.dtype)  # The sum of the layer's input and output is float32.
             x = self.layer_output(layer, x, outputs)
             lasts.append(last)
         return self.output_norm(x), torch.stack(lasts, dim=1)

@@ -1,4 +1,4 @@
-"""The record of the text on which a model was trained. It is stored in the model's folder as rnnlm.json."""
+"""The record of the text on which a model was trained, which is stored as rnnlm.json in the model's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ class TrainingProvenance:
 
     dataset_id: str
     corpus_digest: str
-    # The mode, context_length and block_length by which text must be split into rows for the model.
+    # The settings mode, context_length and block_length, by which text is split into rows for the model.
     cut: SequencesConfig
 
 

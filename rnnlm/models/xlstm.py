@@ -14,7 +14,7 @@ from .cell import InitialWeights
 from .mlstm import MLSTMCell
 from .slstm import SLSTMCell
 
-CELLS = (MLSTMCell, SLSTMCell)  # The cells alternate in this order, beginning with the lowest layer.
+CELLS = (MLSTMCell, SLSTMCell)  # The cells of the layers in alternation, beginning with the lowest layer.
 
 
 class XLSTMBlock(Block):
@@ -26,7 +26,7 @@ class XLSTMBlock(Block):
     """
 
     def __init__(self, input_size: int, hidden_size: int, heads: int, layer: int) -> None:
-        with torch.device("meta"):  # On the device "meta", cells have sizes but no weights.
+        with torch.device("meta"):  # On the device "meta", the cells have sizes but no weights.
             state_size = max(cell(hidden_size, heads).state_size for cell in CELLS)
         super().__init__(input_size, hidden_size, state_size)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
-# The folder of the bundle among a version's files. MLflow uses the same name for the model folder of a run.
+# The folder of the bundle among a version's files. MLflow gives the model folder of a run the same name.
 BUNDLE = "artifacts/model"
 EVIDENCE = "evidence"  # The folder next to the bundle with the data on which the promotion was decided.
 TRAINING_DOCUMENTS = "training_documents.parquet"
@@ -39,7 +39,7 @@ CHARACTERS = "characters.json"  # The file of character frequencies; see rnnlm/c
 
 
 def model_digest(folder: Path) -> str:
-    """Return a digest that identifies a model. The digest covers the weights and the n-gram model, if there is one."""
+    """Return a digest that identifies a model by its weights and, if there is one, its n-gram model."""
     weights = file_digest(folder / "model.safetensors")
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
@@ -47,8 +47,8 @@ def model_digest(folder: Path) -> str:
 def evidence_file(bundle: Path, name: str) -> Path | None:
     """Return the file of the evidence that belongs to the folder BUNDLE of a registered model.
 
-    Return None if it is missing, as for any other folder, or if it is damaged, with a warning. Whoever needs the
-    evidence can do without it, because early releases stored none.
+    Return None if it is missing, as for any other folder, or, with a warning, if it is damaged. Callers must accept
+    this, because early releases stored no evidence.
     """
     above = [bundle.absolute(), *bundle.absolute().parents]
     artifacts = above[min(len(Path(BUNDLE).parts), len(above) - 1)]
@@ -57,7 +57,7 @@ def evidence_file(bundle: Path, name: str) -> Path | None:
         digest = file_digest(path)
         is_intact = read_marker(artifacts).get(f"{EVIDENCE}/{name}", digest) == digest
     except ABSENT:
-        return path if path.exists() else None  # Versions of early releases have no marker of completeness.
+        return path if path.exists() else None  # The evidence of early releases has no marker of completeness.
     except ValueError:
         is_intact = False
     if not is_intact:
@@ -66,7 +66,7 @@ def evidence_file(bundle: Path, name: str) -> Path | None:
 
 
 def requirements() -> list[str]:
-    """Return the exact versions of all requirements, without suffixes such as `+cpu`, which no package index has."""
+    """Return the exact versions of all requirements, without suffixes such as `+cpu`, which package indexes lack."""
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
@@ -89,7 +89,7 @@ def portable_modules(library: Path = LIBRARY) -> list[Path]:
 
 
 def relative_imports(module: Path) -> list[Path]:
-    """Return the files to which the relative imports of a module may refer."""
+    """Return the files to which the relative imports in a module may refer."""
     meant: list[Path] = []
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -127,7 +127,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     import_known(kinds := own_kinds(config))
     for kind in kinds:
         copy_own_cell(kind, code)
-    # Hidden files are incomplete files of a killed process.
+    # Hidden files are left out, because they are incomplete files of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
     (bundle / "README.md").write_text(card, encoding="utf-8")
     mlflow.pyfunc.save_model(
@@ -135,11 +135,11 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
         input_example=INPUT_EXAMPLE,
-        # Without this argument, MLflow would run the model for 10 s to infer its requirements.
+        # The requirements are given, because MLflow would otherwise run the model for 10 s to infer them.
         pip_requirements=requirements(),
         mlflow_model=description,
     )
-    # MLflow ran the input example, and Python wrote bytecode caches of the modules.
+    # Remove the bytecode caches that Python wrote when MLflow ran the input example.
     for compiled in list(saved.rglob("__pycache__")):
         shutil.rmtree(compiled)
     return saved

@@ -1,4 +1,4 @@
-"""The check of a bundle before registration. A separate process that cannot import rnnlm loads the bundle."""
+"""The check of a bundle before registration, in which a separate process without rnnlm loads the bundle."""
 
 import atexit
 import os
@@ -11,7 +11,7 @@ from rnnlm.errors import ModelError
 from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
-# The digests of the bundles that this process has checked. A bundle with the same content is not checked again.
+# The digests of the bundles that this process has checked. An equal bundle is not checked again.
 CHECKED: set[str] = set()
 SCRIPT = """
 import importlib.abc, math, os, sys
@@ -72,7 +72,7 @@ class CheckProcess:
         return process if process is not None and process.process.poll() is None else cls()
 
     def run(self, saved: Path) -> tuple[int, str]:
-        """Check the bundle in `saved` in the process. Return its exit code and its standard error."""
+        """Let the process check the bundle in `saved`. Return its exit code and its standard error."""
         try:
             _, written = self.process.communicate(os.fsencode(saved.absolute()), TIMEOUT_SECONDS)
         finally:
@@ -115,7 +115,7 @@ def check_bundle(saved: Path) -> None:
 
 
 def loaded_files(saved: Path) -> list[Path]:
-    """Return the files on which the check depends.
+    """Return the files of a bundle on which the check depends.
 
     The model card is left out, and so is MLflow's own description, which contains the ids of the version.
     """

@@ -52,12 +52,12 @@ PAIRED_LOSSES = "losses.parquet"
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
-    """Return the decision whether a new version replaces the champion.
+    """Compare a new version with the champion, and return the decision whether it becomes champion.
 
     With registry.policy=newer, each new champion may be worse by a little less than the margin. To keep such losses
     from accumulating, the version is then compared with the best champion of the last month, too.
     """
-    # The new version is left out, because a killed registration may have compared it already.
+    # The new version is left out, because a killed registration may already have compared it.
     versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
     best = best_champion(versions, champion.number)
     beside_best = None
@@ -107,7 +107,7 @@ class Contest:
         return None if write_training_documents(self.candidate, path) is None else path
 
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
-        """Return the decision after a comparison of the candidate with an earlier version.
+        """Compare the candidate with an earlier version, and return the decision.
 
         If the earlier version cannot be loaded, the candidate is not promoted. `called` is the term for the earlier
         version in the reason of the decision, such as "champion".
@@ -138,8 +138,8 @@ class Contest:
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
-        # The champion's training text was not recorded, so it may have seen some of these lines. This can only favour
-        # the champion, so a candidate that is better is really better.
+        # The champion may have seen some of these lines, because its training text was not recorded. This can only
+        # favour the champion, so a candidate that seems better is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return decision._replace(reason=reason)
 
@@ -149,7 +149,7 @@ class Contest:
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
     ) -> Evidence | None:
-        """Return the evidence of the losses of both models on the documents.
+        """Measure the losses of both models on the documents, and return the evidence.
 
         `comparison` is the number of candidates that were compared with this rival, including the present one.
         """
@@ -162,7 +162,7 @@ class Contest:
         return measure_evidence(self.losses, registry, comparison, must_be_better=better)
 
     def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
-        """Return the evidence on the lines that the rival had held out from its training, or None if unknown."""
+        """Return the evidence on the lines that the rival held out from its training, or None if they are unknown."""
         own = held_out_lines(rival_folder)
         if own is None:
             return None
@@ -170,7 +170,7 @@ class Contest:
         return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
 
     def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
-        """Return why the candidate must be better even with registry.policy=newer, or "" if it need not be."""
+        """Return the reason why the candidate must be better with any policy, or "" if there is no such reason."""
         config, dataset = self.candidate.config, self.candidate.dataset
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents

@@ -1,6 +1,7 @@
-"""The history of champions. When a version becomes champion, a tag is added to the version.
+"""The history of champions, to which a tag is added when a version becomes champion.
 
-The tag is named `promotion.0003`, numbered over all changes of the registered model. Its value is a Change as JSON.
+The tag of the version is named `promotion.0003`, numbered over all changes of the registered model. Its value is a
+Change as JSON.
 """
 
 import json
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PROMOTION_TAG = "promotion."
-How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a user decided without evidence.
+# The ways in which a version becomes champion. "hand" means that a user decided without evidence.
+How = Literal["first", "evidence", "hand", "rollback"]
 
 
 class Change(Record):
@@ -24,10 +26,10 @@ class Change(Record):
 
     number: int  # The number of the change, counted from 1 on for each registered model.
     version: int
-    before: int | None  # The number of the previous champion, if there was one.
+    before: int | None  # The number of the previous champion, or None if there was none.
     how: How
-    who: str  # The user and machine, as `user@host`.
-    when: str  # The time in ISO 8601, UTC.
+    who: str  # The user and machine that made the change, as `user@host`.
+    when: str  # The time of the change in ISO 8601, UTC.
     why: str
 
 
@@ -59,9 +61,9 @@ def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
     """Return the version to roll back to: the last champion before the current one that was not rolled back.
 
-    A promotion pushes a version onto a stack and a rollback pops it, so two rollbacks in a row go back by two
-    champions. If a user moved the alias in MLflow, this counts as a rollback if it moved to the previous champion,
-    otherwise as a promotion. A promotion that was killed before it moved the alias looks like such a rollback.
+    A promotion pushes a version onto a stack and a rollback pops it, so two successive rollbacks go back by two
+    champions. If a user moved the alias in MLflow to the previous champion, this counts as a rollback, otherwise as a
+    promotion. A promotion that was killed before it moved the alias looks like such a rollback.
     """
     stack: list[int] = []
     for change in history:
@@ -79,7 +81,8 @@ def champion_before(history: list[Change], current: int | None, living: set[int]
 def set_champion(client: "MlflowClient", version: RegistryVersion, how: How, why: str) -> Change:
     """Record the change, then move the alias. The caller must hold the registered model's lock.
 
-    If the process is killed between these steps, the old champion remains, because the alias determines the champion.
+    If the process is killed between these two steps, the old champion remains, because the alias determines the
+    champion.
     """
     name, number = version.name, version.number
     aliases = aliases_of(client, name)

@@ -1,4 +1,4 @@
-"""Gates before training, which warn or stop the run if the text is damaged or differs from the champion's text.
+"""Data gates before training, which warn or stop the run if the text is damaged or unlike the champion's text.
 
 | gate       | measured fraction (0 to 1; higher is worse)                                                   |
 |------------|---------------------------------------------------------------------------------------------|
@@ -33,7 +33,7 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # The message for a run that a gate has stopped.
-Measurement = float | str  # A fraction, or the reason why the fraction could not be measured.
+Measurement = float | str  # A measured fraction, or the reason why the fraction could not be measured.
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
 GONE_TEXT = "the corpus's text is gone from this home"
 LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
@@ -55,10 +55,9 @@ class GatesRecord(Record):
     """The results of all gates for a dataset, in the order of the table above."""
 
     corpus_name: str
-    model_name: str  # The dataset is compared with the champion of this registered model.
+    model_name: str  # The registered model with whose champion the dataset is compared.
     results: tuple[GateResult, ...]
-    # Warnings that the scores are misleading because held-out text is copied from the training text. Each includes
-    # advice.
+    # Warnings, with advice, that the scores are misleading because held-out text is copied from the training text.
     score_warnings: tuple[str, ...] = ()
 
     def with_outcome(self, outcome: Outcome) -> list[GateResult]:
@@ -100,7 +99,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
     try:
         champion = find_version(home, name, "champion", None)
         missing = f"{name} has no champion yet"
-    except TrackingError as error:  # If MLflow is unavailable, training continues without the comparison.
+    except TrackingError as error:  # Training continues without the comparison if MLflow is unavailable.
         champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
     measured: dict[str, tuple[Measurement, str]] = {
         "shrinkage": (
@@ -130,7 +129,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
 
 
 def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
-    """Return the result of a gate, given the measured fraction `found` and the gate's thresholds.
+    """Return the result of a gate, by comparing the measured fraction `found` with the gate's thresholds.
 
     `text` is a sentence with a placeholder for the fraction.
     """

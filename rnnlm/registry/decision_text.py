@@ -5,15 +5,15 @@ from datetime import datetime
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
-# The reason of a decision begins with these words if a user must approve the promotion.
+# The beginning of the reason of a decision if a user must approve the promotion.
 WAITS = "waits for approval"
-DETAILS = " nats per byte on "  # A part of the text in brackets at the end of evidence_in_words().
+DETAILS = " nats per byte on "  # A part of the text in brackets at the end of a result of evidence_in_words().
 
 
 def unchanged_since(record: TrainedRecord) -> str:
     """Return a text such as `unchanged since 21 Nov 02:04`.
 
-    The time is that of the first training on the same text, with the same settings and the same program.
+    The time is that of the first training with the same text, settings and program.
     """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
@@ -62,7 +62,7 @@ def interval_in_words(evidence: Evidence) -> str:
 
 
 def better_or_worse(relative: float) -> str:
-    """Return how much better or worse the candidate is.
+    """Return a text that says by how many percent the candidate is better or worse.
 
     `relative` is the difference in nats per byte divided by the champion's loss.
     """

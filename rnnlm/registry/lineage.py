@@ -37,7 +37,7 @@ class VersionDetails(Record):
     # The champion with which this version was compared, the champion with which that one was compared, and so on.
     parents: tuple[Ancestor, ...]
     changes: tuple[Change, ...]  # The promotions and rollbacks that made this version the champion.
-    description: str  # The model card.
+    description: str  # The model card of the version.
 
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
@@ -77,12 +77,12 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """Return the tags named by the values of `names`, under the keys of `names`. Missing tags are left out."""
+    """Return the tags that the values of `names` name, under the keys of `names`. Missing tags are left out."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """Return the chain of a version's parents. It ends at the first version or where a parent was deleted."""
+    """Return the parent of a version, the parent's parent, and so on, as far as these versions exist."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

@@ -1,4 +1,4 @@
-"""Logged models of MLflow, which hold the files of registered versions, and the creation of a version from one."""
+"""Logged models of MLflow, which contain the files of registered versions, and the creation of a version."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def new_logged_model(
     model_id = str(logged.model_id)
     try:
         yield model_id, str(logged.artifact_location)
-    except BaseException:  # KeyboardInterrupt must be handled, too.
+    except BaseException:  # BaseException includes KeyboardInterrupt, after which the logged model is deleted, too.
         client.delete_logged_model(model_id)
         raise
     client.finalize_logged_model(model_id, "READY")
@@ -64,6 +64,7 @@ def create_version(
         tags=as_tags(facts | {"logged_model_id": model_id}),
         description=description,
     )
-    # MLflow's database has no column for a version's model_id. Its pages find the version by this tag.
+    # The tag is set, because MLflow's pages find the version by it. MLflow's database has no column for a version's
+    # model_id.
     client.set_logged_model_tags(model_id, {MODEL_VERSIONS: json.dumps([{"name": name, "version": version.version}])})
     return registry_version(version)

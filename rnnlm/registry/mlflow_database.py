@@ -14,7 +14,7 @@ from rnnlm.registry.registry_version import RegistryVersion, facts_of
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
 
-WASTED_SHARE = 0.25  # The database is compacted if at least this fraction of its pages is unused.
+WASTED_SHARE = 0.25  # The fraction of unused pages above which the database is compacted.
 
 
 def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
@@ -22,7 +22,7 @@ def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
 
 
 def local_model_names(home: Home) -> list[str]:
-    """Return NAME and NAME@ALIAS of all models for shell completion.
+    """Return NAME and NAME@ALIAS of all registered models, for shell completion.
 
     The list is empty if the rnnlm home has no registry.
     """
@@ -35,7 +35,7 @@ def local_model_names(home: Home) -> list[str]:
 
 
 def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Return, for each registered model, the number of the champion and all versions with their metadata and times."""
+    """Return the champion's number and all versions, with their metadata and times, for each registered model."""
     tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     with open_read_only(database) as connection:
         aliases = connection.execute(
@@ -73,7 +73,7 @@ def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: 
 def compact_database(home: Home) -> None:
     """Delete the tags of deleted versions. If many pages of the database are unused, return them to the disk."""
     with contextlib.closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
-        # For a deleted version, MLflow keeps an empty row, which reserves the number, and the tags.
+        # Delete the tags of deleted versions, which MLflow keeps with an empty row that reserves the number.
         with connection:
             connection.execute(
                 "delete from model_version_tags where exists (select 1 from model_versions version "
@@ -83,7 +83,7 @@ def compact_database(home: Home) -> None:
         (pages,) = connection.execute("pragma page_count").fetchone()
         (free,) = connection.execute("pragma freelist_count").fetchone()
         if free > WASTED_SHARE * pages:
-            # If the database is busy, it is compacted at the next call.
+            # A busy database is compacted at the next call.
             with contextlib.suppress(sqlite3.OperationalError):
                 connection.execute("vacuum")
                 connection.execute("pragma wal_checkpoint(truncate)")

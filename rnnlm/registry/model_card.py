@@ -1,4 +1,4 @@
-"""The model card of a version for its users. It is written from recorded metadata."""
+"""The model card of a version, which is written from recorded metadata."""
 
 import math
 import textwrap
@@ -17,9 +17,9 @@ from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
 
-# The beginning of the heading of the section that compares a version with the champion.
+# The beginning of the heading above a version's comparison with the champion.
 COMPARISON = "## Beside version"
-LONGEST_DESCRIPTION = 5_000  # The most characters that the description column of MLflow's database can hold.
+LONGEST_DESCRIPTION = 5_000  # The largest number of characters in the description column of MLflow's database.
 LONGEST_LINE = 76  # The maximum length of a line of code in a description. MLflow's page truncates longer lines.
 
 
@@ -138,7 +138,7 @@ def memory_limit(model: ModelConfig) -> str:
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
     """Return the beginning of a version's page in Markdown, which compares its scores with those of the champion.
 
-    The paired difference comes first. The difference of the two scores is only shown if both models were scored on the
+    The paired difference comes first. The difference of the two scores is shown only if both models were scored on the
     same text and tokens.
     """
     test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]

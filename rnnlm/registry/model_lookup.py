@@ -29,7 +29,7 @@ from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_emp
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
-RUN_ID = re.compile("[0-9a-f]{1,16}")  # A run's id, or the beginning of one.
+RUN_ID = re.compile("[0-9a-f]{1,16}")  # A pattern for a run's id or its beginning.
 MODELS_SHOWN = 8
 
 
@@ -38,7 +38,7 @@ def list_models(home: Home) -> list[ListedVersion]:
     if is_empty(home):
         return []
     with reaching_mlflow(home) as client:
-        # MLflow's search for versions does not return aliases, so they are read from the registered models.
+        # The aliases are read from the registered models, because MLflow's search for versions does not return them.
         aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
         versions = [registry_version(version, aliases.get(version.name)) for version in found]
@@ -47,7 +47,7 @@ def list_models(home: Home) -> list[ListedVersion]:
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
-    """Return the versions of a dataset, given by its id, the beginning of its id, or its folder."""
+    """Return the versions trained on a dataset, which is given by its id, the beginning of its id, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
@@ -123,7 +123,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    # The path is made absolute, because files in its parent folders are read, too.
+    # The path is made absolute, because files in its parent folders are also read.
     named = expanded(reference).absolute()
     places = [named / "model", named]
     for place in places:
@@ -149,7 +149,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
 def corpus_settings(folder: Path) -> dict[str, Any]:
     """Return the corpus settings of the model in `folder` that differ from the defaults.
 
-    The result is empty if the configuration was stored neither with the model's run nor with its registered version.
+    The result is empty if neither the model's run nor its registered version has stored the configuration.
     """
     stored = RunFolder(folder.parent).configuration
     if not stored and (registered := evidence_file(folder, CONFIGURATION)):
@@ -185,8 +185,7 @@ def registered_folder(home: Home, reference: str) -> Path:
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
         # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
-        # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
-        # files of the home may come from somebody else.
+        # home's files may come from another user.
         note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
@@ -219,7 +218,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def unchanged(home: Home, folder: Path) -> Path:
-    """Return the model's folder. If it belongs to a finished run, raise ModelError if its files have changed.
+    """Return the model's folder. Raise ModelError if it belongs to a finished run whose files have changed.
 
     The files are hashed again only if their sizes or times have changed.
     """
@@ -276,7 +275,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
                 raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
-            # The downloaded files contain a marker with their digests. write_once() compares the copy with the marker
+            # The downloaded files include a marker with their digests. write_once() compares the copy with the marker
             # before each use, and downloads the files again if they differ.
             if damage := find_bundle_damage(version, Path(local)):
                 raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")

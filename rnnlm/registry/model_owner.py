@@ -1,4 +1,4 @@
-"""Owners of registered models. A model belongs to the source of its first version; other sources get another name.
+"""Owners of registered models. A model belongs to the source of its first version; other sources get other names.
 
 If a version was registered under an explicit `registry.model_name`, its source becomes an owner, too.
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str = "") -> str:
     """Return the corpus name under which the configured source is registered.
 
-    This is `name`. If the registered model of that name belongs to another source, it is `name` with a digest of the
+    The result is `name`, followed by a digest of the source if the registered model of that name belongs to another
     source. If `registry.model_name` is set or MLflow fails, it is always `name`. `digest` is the sha256 of the text, if
     known.
     """
@@ -34,7 +34,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
     model = registered_name(config.registry, name)
     try:
         owner = other_owner(home, config, model, digest)
-    except TrackingError:  # If MLflow is unavailable, training continues. The registration repeats this check.
+    except TrackingError:  # Training continues if MLflow is unavailable, because the registration repeats this check.
         return name
     if owner is None:
         return name
@@ -54,7 +54,7 @@ def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord
 
 
 def with_own_name(home: Home, candidate: Candidate) -> Candidate:
-    """Return the candidate with the corpus name that own_corpus_name() gives it."""
+    """Return the candidate under the corpus name that own_corpus_name() determines."""
     dataset = candidate.dataset
     name = own_corpus_name(home, candidate.config, dataset.corpus_name, dataset.corpus_digest)
     return replace(candidate, dataset=dataset.model_copy(update={"corpus_name": name}))
@@ -88,7 +88,7 @@ def known_source(version: RegistryVersion) -> str:
     source = version.facts.get("corpus_source", "")
     if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
         return source
-    # The path is resolved again, because it may have become a symbolic link since the registration.
+    # The path is resolved again, because it may have become a symbolic link after the registration.
     return absolute_source(source) if Path(source).is_absolute() else ""
 
 

@@ -4,14 +4,14 @@
 |----------------------------|--------------------------------------------------------------------------------------|
 | rnnlm.night.ended          | always, unless the run failed; with scores, decision and files that were not read    |
 | rnnlm.champion.replaced    | a candidate replaced the champion                                                    |
-| rnnlm.champion.kept        | a candidate did not replace it; the label `rnnlm.candidates` is how many in a row    |
+| rnnlm.champion.kept        | a candidate did not replace it; the label `rnnlm.candidates` counts them in a row    |
 | rnnlm.champion.waiting     | a candidate won and waits for a person's approval                                    |
 | rnnlm.perplexity.regressed | on the same lines a candidate is significantly worse than the champion, by 3% or more |
 | rnnlm.night.stopped        | a gate has stopped the run before training                                           |
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                      |
 
 Two models are compared on the same lines in nats per byte, because every run has its own tokenizer and test split.
-Scores on different texts are never subtracted. A run that registers nothing new only has the event rnnlm.night.ended.
+Scores on different texts are never subtracted. A run that registers nothing new has only the event rnnlm.night.ended.
 The event rnnlm.scores.drifted is in rnnlm/extensions/scoring/drift.py.
 """
 
@@ -29,10 +29,10 @@ CHAMPION_WAITING = "rnnlm.champion.waiting"
 PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
-CANDIDATES = "rnnlm.candidates"  # A label with the number of candidates in a row that did not replace the champion.
+CANDIDATES = "rnnlm.candidates"  # A label with the number of successive candidates that did not replace the champion.
 LEFT_OUT_SHOWN = 5
-# The smallest increase of the loss for which rnnlm.perplexity.regressed is sent, as a fraction of the champion's nats
-# per byte. It is several times the effect of another seed.
+# The smallest increase of the loss for the event rnnlm.perplexity.regressed, as a fraction of the champion's nats per
+# byte. It is several times the effect of another seed.
 REGRESSION = 0.03
 
 
@@ -64,7 +64,7 @@ def event(
 
 
 def registration_events(registered: RegisteredVersion, corpus_name: str) -> tuple[NightEvent, ...]:
-    """Return the events of a new version. Return no events if the version was registered before."""
+    """Return the events of a new version, or no events if the version was registered before."""
     if registered.skipped or registered.repaired:
         return ()
     name, version = registered.name, f"{registered.name} version {registered.version}"
@@ -80,7 +80,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     candidates = registered.kept
-    # `candidates` is 0 for a version with registry.promote=never.
+    # With registry.promote=never, `candidates` is 0, and there is no event.
     if registered.alias == "challenger" and candidates:
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"

@@ -14,7 +14,7 @@ from rnnlm.storage.result_records import Alias, Evidence
 
 BEST_VERSION = "best_version"  # The key of Decision.best_version in a version's metadata.
 BEST_WITHIN = timedelta(days=30)
-ROUNDING = 1e-6  # Scores that differ by less than this number of nats per byte are equal except for rounding.
+ROUNDING = 1e-6  # The largest difference in nats per byte that counts as a rounding error.
 
 
 class Decision(NamedTuple):
@@ -81,7 +81,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
     margin = config.margin * own_evidence.champion_nats_per_byte
     if decision.alias == "challenger" or own_evidence.units < config.minimum_units or own_evidence.difference <= margin:
         return decision
-    if own_evidence.lower <= 0:  # The candidate is not significantly worse.
+    if own_evidence.lower <= 0:  # The decision stands, because the candidate is not significantly worse on these lines.
         return decision
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (
@@ -92,7 +92,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
 
 
 def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
-    """Return a decision that waits for a person's approval if registry.approval is true, else `decision`."""
+    """Return the decision, changed so that it waits for a person's approval if registry.approval is true."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
     return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")
@@ -119,7 +119,7 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
 
     It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
     registered model. A version whose registration was killed before its alias was set is ignored. The result is None if
-    a person chose the champion, because this person may have decided against a better version.
+    a person chose the champion, because the person may have rejected a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
@@ -135,7 +135,7 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
 
 
 def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
-    """Return how many versions were compared with this champion, including those that `rnnlm prune` has removed.
+    """Return the number of versions that were compared with this champion, including those that were pruned.
 
     `versions` are all versions of the registered model. The evidence of each comparison has a number, and prune keeps
     the version with the highest number.
@@ -145,19 +145,19 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
 
 
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
-    """Return for how many runs in a row this champion was kept, with or without evidence.
+    """Return the number of successive runs in which this champion was kept, with or without evidence.
 
-    `versions` are all versions of the registered model. Each version that did not replace the champion stores how many
-    such versions there were up to it. A version with registry.promote=never stores 0 and is not counted.
+    `versions` are all versions of the registered model. Each version that did not replace the champion stores the
+    number of such versions up to it. A version with registry.promote=never stores 0 and is not counted.
     """
     challengers = challengers_of(versions, champion)
     return max([len(challengers), *(one.kept for one in challengers)])
 
 
 def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
-    """Return the time when this champion was first kept, in ISO 8601, or None if it never was.
+    """Return the time when this champion was first kept, in ISO 8601, or None if it was never kept.
 
-    Later versions also store this time, so that it is known even if the first version was removed.
+    Later versions also store this time, so that it is known even if the first of them was removed.
     """
     return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
 

@@ -1,4 +1,4 @@
-"""Manual promotion of a version, without evidence, and rollback. The history records who did it, when and why."""
+"""Promotion of a version by a user, without evidence, and rollback. The history records the user, time and reason."""
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
@@ -9,7 +9,7 @@ from rnnlm.registry.registry_version import champion_of, read_versions
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-LONGEST_REASON = 1_000  # The maximum number of characters of a reason.
+LONGEST_REASON = 1_000  # The maximum number of characters in the reason for a promotion.
 NO_REASON = "no reason given"
 
 

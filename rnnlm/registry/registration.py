@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> RegisteredVersion:
     """Register the run's model once, decide its alias, and return the version with its present alias.
 
-    The registry itself records which steps were done, so a killed registration continues where it stopped. If the files
+    The registry itself records the completed steps, so a killed registration continues where it stopped. If the files
     of a version were damaged or deleted, they are written again from the run. Raise TrackingError if MLflow fails.
     """
     candidate = with_own_name(home, candidate)
@@ -91,7 +91,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
 
 
 def described_model(corpus_name: str) -> str:
-    """Return the description of a registered model for its MLflow page."""
+    """Return the description of a registered model for its page in MLflow."""
     return (
         f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
         "`challenger` is the last one that did not replace the champion. A version's description is its model card."
@@ -183,7 +183,7 @@ def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, ver
 
 
 def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
-    """Decide whether the version becomes champion or challenger, and record the evidence."""
+    """Decide whether the version becomes champion or challenger, set its alias, and record the evidence."""
     name, number = version.name, version.number
     champion = champion_of(client, name)
     # An earlier call made this version champion, and was killed before it wrote the entry `alias`.
@@ -225,7 +225,7 @@ def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[
 
 
 def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -> dict[str, str]:
-    """Return for how many runs in a row the champion has been kept, including this one, and since when."""
+    """Return the number of successive runs that kept the champion, including this run, and since when."""
     others = [one for one in read_versions(client, champion.name) if one.number != number]
     since = kept_since(others, champion.number) or datetime.now(UTC).isoformat(timespec="seconds")
     return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": since}
@@ -250,7 +250,8 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
         version=number,
         alias=alias,
         reason=reason,
-        # An alias that has moved to a later version does not identify this version, so the number is used instead.
+        # If the alias has moved to a later version, the number is used, because the alias does not identify this
+        # version.
         uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
         evidence=version.evidence,
         own_evidence=version.own_evidence,

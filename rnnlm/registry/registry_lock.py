@@ -1,8 +1,8 @@
 """The lock of a registered model, which must be held while a version is registered, promoted or rolled back.
 
 The lock is a file in the folder of the SQLite store, or in the rnnlm home if the registry is a server. The kernel
-releases it even if the process is killed. For several machines with the same server, tasks/operations/registry_turn.py
-provides another lock.
+releases it even if the process is killed. For several machines with the same registry,
+tasks/operations/registry_turn.py provides another lock.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from rnnlm.tracking.mlflow_store import registry_uri
 
 logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
-WAIT_NOTICE_SECONDS = 3.0  # A warning is logged once a process has waited for the lock for this many seconds.
+WAIT_NOTICE_SECONDS = 3.0  # The number of seconds of waiting for the lock after which a warning is logged.
 
 
 @contextlib.contextmanager

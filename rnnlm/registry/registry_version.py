@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-# The metadata entries that have their own tags, and the names of the tags. The entry `alias` is the alias at the time
-# of the decision, and does not change afterwards.
+# The names of tags for the metadata entries that have their own tags. The entry `alias` is the alias at the time of the
+# decision, and does not change afterwards.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
 # The tag with the perplexity on the test split in words, followed by a JSON object with all other entries.
 FACTS = "facts"
@@ -37,7 +37,7 @@ class RegistryVersion(Record):
     created_ms: int = 0  # The time of registration, in milliseconds since 1970.
     mlflow_run_id: str = ""
     source: str = ""  # The location where MLflow stores the version's files.
-    description: str = ""  # The model card.
+    description: str = ""  # The model card of the version.
 
     @property
     def uri(self) -> str:
@@ -96,7 +96,7 @@ class RegistryVersion(Record):
 
 
 def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
-    """Return a model version of MLflow as a RegistryVersion.
+    """Return MLflow's model version as a RegistryVersion.
 
     `aliases` contains the version number of each alias, because MLflow's search does not return aliases.
     """
@@ -118,7 +118,7 @@ def read_version(client: "MlflowClient", name: str, number: int) -> RegistryVers
 
 
 def read_versions(client: "MlflowClient", name: str, filter_string: str = "") -> list[RegistryVersion]:
-    """Return the versions that match MLflow's filter. The registered model must exist."""
+    """Return the versions of a registered model, which must exist, that match MLflow's filter."""
     aliases = aliases_of(client, name)
     found = all_pages(partial(client.search_model_versions, f"name = '{name}'{filter_string}"))
     return [registry_version(version, aliases) for version in found]
@@ -173,6 +173,6 @@ def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, s
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    # Remove tags of the same names that rnnlm 0.3 or older wrote.
+    # Remove the tags that rnnlm 0.3 or older wrote for these entries.
     for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS.values()):
         client.delete_model_version_tag(name, version, tag)

@@ -1,4 +1,4 @@
-"""Files next to a version's bundle that identify the text on which it was trained and the lines that were held out.
+"""Files next to a version's bundle that identify its training text and the lines that were held out.
 
 The files are needed when a later candidate is compared with the version on text that neither has seen. The version's
 dataset may no longer exist at that time.
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:
     """Write the fingerprints of all documents and lines that the candidate has seen.
 
-    This includes the text that earlier models have seen if training started from their weights. Return the number of
+    They include text that earlier models have seen if training started from their weights. Return the number of
     documents. If this text is unknown for an earlier model, write no file and return None.
     """
     run = candidate.run
@@ -50,7 +50,7 @@ def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
 def held_out_lines(bundle: Path) -> np.ndarray | None:
     """Return the sorted digests that write_held_out_lines() wrote next to a version's bundle, (lines,) uint64.
 
-    Older versions do not have this file; the result is then None, as for a damaged file.
+    Return None if the file is missing, as for older versions, or damaged.
     """
     path = evidence_file(bundle, HELD_OUT_LINES)
     if path is None:
@@ -60,7 +60,7 @@ def held_out_lines(bundle: Path) -> np.ndarray | None:
 
 
 def saw_the_same_documents(one: Path, other: Path) -> bool:
-    """Return True if two files of write_training_documents() list the same documents."""
+    """Return True if two files of write_training_documents() list the same training documents."""
     documents = []
     for path in (one, other):
         table = pq.read_table(path)
@@ -71,7 +71,7 @@ def saw_the_same_documents(one: Path, other: Path) -> bool:
 
 
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
-    """Return why equal texts of the two corpora cannot be recognized as equal, or None if they can.
+    """Return the reason why equal texts of the two corpora cannot be recognized as equal, or None if they can.
 
     Fingerprints do not depend on cleaning, unless digits were replaced by letters. Versions without fingerprints have
     digests of bytes, which change with any cleaning.
@@ -89,7 +89,7 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
 
 
 def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
-    """Return True if equal lines of both corpora have equal digests.
+    """Return True if equal lines of the two corpora have equal digests.
 
     The digest of a line depends on its digits, so both corpora must replace digits in the same way.
     """
@@ -100,7 +100,7 @@ def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
     """Return the version's corpus settings that differ from the defaults, as stored in the version's tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
-    # An early release has registered the version, or its settings were too long for a tag.
+    # The settings are missing if an early release registered the version, or if they were too long for a tag.
     except (KeyError, ValueError):
         return {}
     return settings

@@ -1,4 +1,4 @@
-"""The program inside a registered model. It loads the model and predicts on machines without rnnlm.
+"""The program inside a registered model, which loads the model and predicts on machines without rnnlm.
 
 MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the rnnlm
 modules that the model needs (bundle.portable_modules). The modules are imported from the copy under a private name. No
@@ -39,11 +39,11 @@ class PredictionRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     prompt: str | None = Field(None, max_length=100_000)  # An empty prompt starts a new sequence.
-    text: str | None = Field(None, max_length=10_000_000)  # The following fields are only allowed with a prompt.
+    text: str | None = Field(None, max_length=10_000_000)  # The following fields are allowed only with a prompt.
     maximum_tokens: int | None = Field(None, ge=1, le=100_000)
-    temperature: float | None = Field(None, ge=0, le=100)  # 0 means greedy decoding.
-    top_k: int | None = Field(None, ge=0, lt=2**31)  # 0 means no limit.
-    top_p: float | None = Field(None, ge=1e-6, le=1)  # 1 means no limit.
+    temperature: float | None = Field(None, ge=0, le=100)  # At temperature 0, decoding is greedy.
+    top_k: int | None = Field(None, ge=0, lt=2**31)  # The value 0 means no limit.
+    top_p: float | None = Field(None, ge=1e-6, le=1)  # The value 1 means no limit.
     seed: int | None = Field(None, ge=0, lt=2**63)
 
     @model_validator(mode="before")
@@ -74,7 +74,7 @@ class PredictionRequest(BaseModel):
 
 
 class ServedModel(PythonModel):
-    """A model that MLflow serves. predict() continues prompts and scores texts.
+    """A model that MLflow serves. Its method predict() continues prompts and scores texts.
 
     `predict([{"prompt": …}, {"text": …}])`, or a data frame with such columns, returns a list with one dictionary for
     each row. For a prompt it is `{"text": …}` with the continuation; for a text see score().
@@ -86,7 +86,7 @@ class ServedModel(PythonModel):
         self.sampling, saved_model, saved_config, inference_weights, text_tokenizer, *scoring = modules
         self.document_losses, self.metrics = scoring
         self.model = saved_model.read_saved_model(bundle)
-        self.weights = inference_weights.InferenceWeights(self.model)  # All prompts share these weights.
+        self.weights = inference_weights.InferenceWeights(self.model)  # The weights are prepared once for all prompts.
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
         # The settings by which the model's text is split into rows; see document_losses.Cut.
         self.cut = saved_config.read_saved_cut(bundle)
@@ -113,7 +113,7 @@ class ServedModel(PythonModel):
 
         Only bits_per_byte includes information that the tokens lack, such as the spelling of unknown words.
         """
-        # An unpaired surrogate cannot be encoded as UTF-8, and is replaced by a question mark.
+        # An unpaired surrogate, which UTF-8 cannot encode, is replaced by a question mark.
         text = text.encode("utf-8", "replace").decode("utf-8")
         (loss,) = self.document_losses.document_losses(self.model, self.tokenizer, [text], self.cut)
         tokens = zip(self.tokenizer.pieces(loss.token_ids), loss.nll_nats.tolist(), strict=True)
@@ -134,7 +134,7 @@ def load_modules(code: Path, *names: str) -> list[ModuleType]:
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:
         sys.modules[package] = ModuleType(package)
-    # The package may have been loaded from another version's folder that was deleted since, so its path is set again.
+    # The path is set again, because the package may have been loaded from a folder that was deleted since.
     sys.modules[package].__path__ = [str(code)]
     return [importlib.import_module(f"{package}.{name}") for name in names]
 

@@ -1,6 +1,6 @@
-"""The choice of the registered model from which training starts. The choice is made once for each text.
+"""The choice of the registered model from which training starts, which is made once for each text.
 
-If every run chose again, a model could be trained twice on the same text.
+If every run chose again, two runs could train different models on the same text.
 """
 
 import logging
@@ -25,7 +25,7 @@ from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_f
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
-STORED_SETTINGS = {  # Fields in the configuration of a saved model, and the names of the corresponding settings.
+STORED_SETTINGS = {  # The fields in the configuration of a saved model, with the names of the corresponding settings.
     "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
@@ -60,7 +60,7 @@ def choose_start(
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
         chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
-        # Because of the stored dataset_id, `rnnlm prune` keeps the file as long as the dataset.
+        # The dataset_id is stored, because `rnnlm prune` keeps the file as long as this dataset.
         return {"dataset_id": dataset.dataset_id, **chosen}
 
     home.make(home.starts)
@@ -85,7 +85,7 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
         else:
             version = registered_version(home, full_reference(home, wanted))
         return f"{name} has no champion yet" if version is None else start_or_reason(home, config, dataset, version)
-    except TrackingError as error:  # If MLflow is unavailable, training starts from random weights.
+    except TrackingError as error:  # Training starts from random weights if MLflow is unavailable.
         return f"MLflow is unavailable ({str(error).splitlines()[0]})"
     except ModelError as error:
         if wanted != "champion":
@@ -101,7 +101,8 @@ def start_or_reason(
     Raise ModelError if the version cannot be loaded.
     """
     folder = registered_folder(home, version.uri)
-    # If it is unknown which documents the version has seen, the new model could not be evaluated on any of them.
+    # The start is refused if cleaning hides which documents the version has seen, because the new model could then be
+    # evaluated on none of them.
     why = find_difference(config.model, dataset.tokenizer_folder, folder) or cleaning_hides_text(config.corpus, version)
     if why is not None:
         return f"{version.name} version {version.number} does not fit: {why}"
@@ -125,7 +126,7 @@ def start_or_reason(
 
 
 def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:
-    """Return why a new model cannot begin with the weights of the model in `earlier`, or None if it can."""
+    """Return the reason why a new model cannot begin with the weights in `earlier`, or None if it can."""
     new_tokenizer, old_tokenizer = load_tokenizer(tokenizer_folder), load_tokenizer(earlier)
     for name in ("kind", "splitting", "unknown_literal"):
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
@@ -137,7 +138,7 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
     wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | stored
     for field, setting in STORED_SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
-            continue  # The embedding size equals the size of the vocabulary, which may differ.
+            continue  # The embedding size of this model equals the vocabulary size, which may differ.
         new, old = wanted.get(field), found.get(field)
         if new != old:
             return f"{setting} differs ({field} is {new} and was {old})"

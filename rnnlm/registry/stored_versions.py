@@ -1,4 +1,4 @@
-"""Reading and removal of the versions, logged models and runs that rnnlm stores in MLflow.
+"""Reading and removing the versions, logged models and runs that rnnlm stores in MLflow.
 
 Versions and runs of other programs in the same store are not listed, and therefore never removed.
 """
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str]  # The kind and name of an item.
 MODEL_TYPE = "language model"
 MISSING = "RESOURCE_DOES_NOT_EXIST"
-# The tag of an MLflow run that trained a registered version which was removed later.
+# The tag of an MLflow run whose registered version was removed.
 REMOVED = "rnnlm.removed_version"
 OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnlm have.
 
@@ -38,7 +38,7 @@ OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnl
 class Item(Record):
     """A unit of data in an rnnlm home that is kept or removed as a whole; see rnnlm/extensions/upkeep/inventory.py."""
 
-    kind: str  # One of ITEM_KINDS in inventory.py.
+    kind: str  # The kind of the item, one of ITEM_KINDS in inventory.py.
     name: str
     bytes: int
     used: float  # The time of the last creation, change or use, in seconds since 1970.
@@ -80,7 +80,7 @@ def read_store(home: Home) -> StoredModels:
     for name, run in runs.items():
         changed = run.info.end_time or run.info.start_time
         if run.info.status == "RUNNING":
-            # A run with the status RUNNING counts as used now. `settle` ends it if its process no longer exists.
+            # A run with the status RUNNING counts as used now. `settle` ends the run if its process no longer exists.
             changed = time.time() * 1000
         items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
     pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
@@ -93,7 +93,7 @@ def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: flo
 
 
 def our_versions(client: "MlflowClient", name: str) -> list[RegistryVersion]:
-    """Return the versions of a registered model that rnnlm registered."""
+    """Return the versions of a registered model that were registered by rnnlm."""
     return [version for version in read_versions(client, name) if "model_sha256" in version.facts]
 
 
@@ -124,7 +124,7 @@ def remove_versions(
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:
             # The tag is set before the version is deleted. If the process is killed in between, `rnnlm prune` still
-            # knows that the run was registered, and need not keep it.
+            # knows that the run was registered, and can remove it.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
             client.delete_model_version(name, str(version.number))
@@ -155,7 +155,7 @@ def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
 
 
 def remove_files(folder: Path | None) -> None:
-    """Remove the files of a logged model or run. As in `mlflow gc`, call this before deleting the row of the database.
+    """Remove the files of a logged model or run. As in `mlflow gc`, this precedes deleting the row of the database.
 
     If the process is killed in between, the row still refers to the remaining files.
     """
@@ -174,7 +174,7 @@ def delete_unfinished_models(home: Home) -> int:
     with best_effort("the end of killed registrations"), reaching_mlflow(home) as client:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for name in sorted({str(model.name) for model in unfinished(client, experiments)}):
-            with registry_lock(home, name):  # A running registration holds this lock while its model is Pending.
+            with registry_lock(home, name):  # The lock excludes running registrations, whose models are also Pending.
                 deleted += delete_unfinished(client, experiments, name)
     return deleted
 
@@ -189,9 +189,9 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
 
 
 def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
-    """Return the logged models whose registration was killed or is running.
+    """Return the logged models whose registration was killed or is still running.
 
-    MLflow would show the killed ones as Pending forever.
+    MLflow would show those of killed registrations as Pending forever.
     """
     models = all_pages(partial(client.search_logged_models, experiments))
     return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
-# Entries of the metadata that describe decisions in the first registry, whose version numbers mean nothing elsewhere.
+# The entries of the metadata that describe decisions in the first registry. They are not copied, because its version
+# numbers mean other versions elsewhere.
 OF_ONE_REGISTRY = (
     *("alias", "reason", "parent_version", "evidence", "own_evidence", "kept", "kept_since", "replaced_by"),
     *("logged_model_id", "started_from", BEST_VERSION),
@@ -84,7 +85,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
             champion = champion_of(client, name)
             if champion is not None and champion.number == copied.number:
                 raise ModelError(f"{name} version {version.number}: already champion in {redacted(target)}")
-            # Promoting a version into a home means trusting its code there, too.
+            # Promoting a version into a home also permits the home to import the version's custom layers.
             note(there, own_kinds(read_json(artifacts / BUNDLE / "config.json") or {}))
             change = set_champion(client, copied, "hand", why)
             set_facts(client, name, copied.number, {"alias": "champion", "reason": f"promoted by hand: {why}"})
@@ -101,7 +102,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
     if "://" not in target:
         there = Home(expanded(target).resolve())
         address = embedded_uri(there)
-        # A mistyped path must not become a home.
+        # The target must be an existing or empty home, so that a mistyped path does not become a home.
         if not target or not (there.mlflow_database.exists() or is_empty_folder(there.root)):
             raise ConfigError(
                 f"--to {target}: expected the address of an MLflow server, or the folder of a rnnlm home;\n"
@@ -110,7 +111,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
     elif problem := address_problem(target):
         raise ConfigError(f"--to {redacted(target)}: {problem}")
     before = {name: os.environ.pop(name) for name in STORES if name in os.environ}
-    # Parts of MLflow read this variable, even if a client has another address.
+    # The variable is set, because parts of MLflow read it even if a client has another address.
     os.environ["MLFLOW_TRACKING_URI"] = address
     try:
         if registry_uri(there) == here:

@@ -38,15 +38,14 @@ LONGEST_TAG = 5_000  # The maximum number of characters of a tag in MLflow's dat
 
 @dataclass(frozen=True)
 class Candidate:
-    """A finished run with all information that its registration records."""
+    """A finished run with all information that the registration records."""
 
     config: PipelineConfig
     dataset: DatasetRecord
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
-    # The given configuration if rnnlm chose settings such as the network's size afterwards. None means that nothing was
-    # chosen.
+    # The given configuration if rnnlm then chose settings such as the network's size, or None if it chose none.
     told: PipelineConfig | None = None
 
     @property
@@ -81,7 +80,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return tags for the origin of the corpus as far as it is known, such as its source, digest and dataset."""
+    """Return tags about the origin of the corpus as far as they are known, such as its source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = CorpusFolder(corpus_folder(home, dataset)).facts
@@ -120,7 +119,7 @@ def setting_changes_results(path: str) -> bool:
     for name in path.split("."):
         field = section.model_fields.get(name)
         if field is None or not changes_results(field):
-            return field is None  # The path names an entry of a dictionary or list, which is not a field.
+            return field is None  # The path names an entry of a dictionary or list instead of a field.
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             section = field.annotation
     return True
@@ -135,7 +134,7 @@ def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
     facts = {"corpus_source": redacted(source)}
     if "://" in source and (query := urlsplit(source).query):
         facts["corpus_source"] += f" ({digest_of(query)[:8]})"
-    # If several rnnlm homes share the registry, a path relative to one of them is not stored.
+    # A path relative to the rnnlm home is stored only if no other home shares the registry.
     if Path(source).is_absolute() and is_embedded(home):
         facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
     return facts

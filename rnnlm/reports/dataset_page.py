@@ -7,7 +7,7 @@ from rnnlm.display.text_layout import TableRows, shorten, span, visible
 from rnnlm.reports.page import Page
 from rnnlm.sequences.dataset_report import Description
 
-if TYPE_CHECKING:  # This import is not needed at run time, and would import the registry.
+if TYPE_CHECKING:  # The import is only for type annotations, because it would load the registry.
     from rnnlm.registry.data_gates import GatesRecord
 
 BYTE_SIGNS = "In tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters."
@@ -15,7 +15,7 @@ BAR_CHARACTERS = 40  # The number of characters of the longest bar on a terminal
 
 
 def description_tables(description: Description) -> dict[str, TableRows]:
-    """Return tables with formatted values by title, in the order of the report."""
+    """Return tables with formatted values. The keys are their titles, in the order of the report."""
     repeats = {row["split"]: row for row in description.duplicates}
     leaks = {row["split"]: row for row in description.leaks}
     sources = {row["split"]: row for row in description.sources}
@@ -93,7 +93,7 @@ def description_page(description: Description, pictures: list[Path]) -> Page:
 
 
 def length_bars(lengths: TableRows) -> TableRows:
-    """Return the rows of a bar chart, with a bar for each bin of lengths."""
+    """Return a table with a bar for each bin of the distribution of lengths."""
     most = max((row["sequence_count"] for row in lengths), default=0)
     return [
         {

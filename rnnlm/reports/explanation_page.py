@@ -5,7 +5,7 @@ from typing import Any
 from rnnlm.display.text_layout import LINE_WIDTH, columns, shorten
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-LONGEST_TOKEN = 12  # The largest number of characters of a token that are shown.
+LONGEST_TOKEN = 12  # The largest number of characters that are shown of a token.
 UNKNOWN_MARK = "*"
 
 
@@ -43,7 +43,7 @@ def step_row(step: ExplanationStep) -> dict[str, Any]:
 
 
 def best_guesses(step: ExplanationStep, width: int) -> str:
-    """Return the most probable tokens with their probabilities in percent, as many as fit into `width` characters."""
+    """Return the most probable tokens and their probabilities in percent, as many as fit into `width` characters."""
     text = ""
     for token, probability in step.alternatives:
         guess = f"{shorten(token, LONGEST_TOKEN)} {100 * probability:.0f}%"
@@ -55,7 +55,7 @@ def best_guesses(step: ExplanationStep, width: int) -> str:
 
 
 def explanation_value(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation as JSON. States are rounded to four decimals."""
+    """Return the explanation in the form that --json prints. States are rounded to four decimals."""
     loss = explanation.loss
     return {
         "perplexity": loss.perplexity if loss.tokens else None,

@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Return the number of lines on which two models can be compared, and the smallest detectable difference."""
+    """Return the number of lines for comparing two models, and the smallest difference that they can show."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""
@@ -74,7 +74,7 @@ def training_time(found: Inspection) -> str:
 
 
 def section(title: str, items: Iterable[str]) -> list[str]:
-    """Return an empty line, the title and the indented items. Without items, return no lines."""
+    """Return an empty line, the title and the indented items, or no lines if there are no items."""
     lines = [line for item in items for line in wrapped(item, "  ")]
     return ["", title, *lines] if lines else []
 

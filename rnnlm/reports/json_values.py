@@ -72,9 +72,9 @@ def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def part_figures(score: SplitScore) -> dict[str, Any]:
-    """Return the scores of the network and of the n-gram model, with null for a part that does not exist.
+    """Return the scores of the network and of the n-gram model, each of which is null if the part does not exist.
 
-    If the model is a network without an n-gram model, its scores are also those of the network.
+    The scores of a network without an n-gram model are also those of the whole model.
     """
     network, counts = score.network or score, score.counts
     return {

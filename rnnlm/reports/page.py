@@ -19,19 +19,19 @@ from rnnlm.storage.records import LeftOut, StageRecord
 
 @dataclass(frozen=True)
 class Page:
-    """A report.
+    """A report with facts, tables and plots.
 
-    The titles of its tables and pictures may be empty. Facts without a value and empty tables are omitted.
+    The titles of tables and pictures may be empty. Facts without a value and empty tables are omitted.
     """
 
     title: str
-    facts: Mapping[str, object] = field(default_factory=dict)  # Values by name.
-    tables: Mapping[str, TableRows] = field(default_factory=dict)  # Tables by title.
+    facts: Mapping[str, object] = field(default_factory=dict)  # Values that are shown with their names.
+    tables: Mapping[str, TableRows] = field(default_factory=dict)  # The rows of each table, by title.
     note: str = ""  # An explanation of the tables in Markdown.
-    pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
-    # Other files by name. They are only listed on the terminal.
+    pictures: Mapping[str, Path] = field(default_factory=dict)  # The PNG file of each picture, by title.
+    # Other files by name, which are listed only on the terminal.
     files: Mapping[str, Path] = field(default_factory=dict)
-    # The stage whose time is shown in Markdown. If it was skipped, this is shown instead.
+    # The stage whose state is shown in Markdown: done, or the time since which it is skipped.
     stage: StageRecord | None = None
 
     def text(self) -> str:
@@ -57,7 +57,7 @@ class Page:
 
 
 def left_out_tables(left_out: Sequence[LeftOut]) -> dict[str, TableRows]:
-    """Return tables of the files of a source that were not read, or were read with changes."""
+    """Return tables of the files of a source that were not read or were read with changes."""
     return {
         title: [{"file": one.name, "reason": one.reason} for one in left_out if one.read == read]
         for title, read in (("Read with changes", True), ("Left out", False))

@@ -27,8 +27,7 @@ from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, Samples
 from rnnlm.storage.stage_folders import RunFolder
 
 FILES_SHOWN = 20
-# A hint at settings with which a model is better than an Elman network; docs/explanation/minutes.md has the
-# measurements.
+# A hint at settings that give a better model than the default; docs/explanation/minutes.md has the measurements.
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
 
@@ -51,7 +50,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
-    """Return tables of the changes since the source's previous version: new text, changed files, some new lines."""
+    """Return tables of the changes since the source's previous version: new text, changed files and some new lines."""
     counted: TableRows = [
         {
             "": kind,
@@ -111,7 +110,7 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
 
 
 def as_used(model: ModelConfig, run: RunRecord) -> ModelConfig:
-    """Return the model's configuration, without its n-gram model if all weights of the n-gram model are 0."""
+    """Return the model's configuration without its n-gram model if all mixture weights of the n-gram model are 0."""
     return model.model_copy(update={"counts": used_counts(run.model_folder)})
 
 
@@ -181,12 +180,12 @@ def score_lines(record: TrainedRecord) -> list[str]:
 
 
 def seed_lines(seeds: SeedScores) -> list[str]:
-    """Return lines for the terminal with the scores of runs with several seeds. The first line is empty."""
+    """Return lines for the terminal with the scores of runs with several seeds, after an empty line."""
     return text_tables({f"{len(seeds.run_ids)} seeds": seed_rows(seeds)})
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
-    """Return lines for the terminal with the samples."""
+    """Return lines for the terminal with the sampled texts."""
     prompted = any(sample.prompt for sample in samples.samples)
     title = "samples, with | between the prompt and what the model wrote" if prompted else "samples"
     return [title, *(line for sample in samples.samples for line in sample_lines(sample))]

@@ -8,13 +8,13 @@ from rnnlm.display.text_layout import fact_lines, markdown_table
 from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
-if TYPE_CHECKING:  # These imports are not needed at run time, and would import torch.
+if TYPE_CHECKING:  # The imports are only for type annotations, because they would load torch.
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 
 
 def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
-    """Return a report in Markdown of both models' losses on the same lines, and the bounds of the difference.
+    """Return a report in Markdown with the losses of both models on the same lines, and the bounds of their difference.
 
     `own_evidence` is the evidence on the lines that the champion had held out from its training.
     """
@@ -51,9 +51,12 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 
 
 def model_row(version: ListedVersion) -> dict[str, Any]:
-    """Return a row of `rnnlm models`. Cells are empty if another program registered the version."""
+    """Return a model's row in the output of `rnnlm models`.
+
+    Cells are empty if another program registered the version.
+    """
     perplexity, bits = version.test_perplexity, version.bits_per_byte
-    # The table shows bits per byte, which are comparable between tokenizers, unlike perplexities.
+    # Bits per byte are shown instead of perplexities, because they are comparable between tokenizers.
     return {
         "name": version.name,
         "version": version.version,
@@ -117,7 +120,7 @@ def settings_line(configuration: str) -> str:
 def join_tags(values: dict[str, str], **patterns: str) -> str:
     """Return the values that exist, each formatted by its pattern, joined in the order of the patterns.
 
-    Counts get thousands separators.
+    Numbers get thousands separators.
     """
     shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
     return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)

@@ -45,7 +45,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
             "the training in MLflow": run_url,
             "all trainings": record.logged.run_list_url,
             "the model version": registered.url,
-            # The address has no host, because Prefect's own UI opens it.
+            # The link has no host, because it is opened in Prefect's own UI.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
         },
     )
@@ -69,8 +69,8 @@ def headline(record: TrainedRecord) -> str:
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
     """Return the scores of this run's version, of the champion, and of the version before this one.
 
-    `dataset` is the run's dataset id. The difference of two scores is only shown if both were measured on the same text
-    and tokens. The evidence of the decision contains a comparable difference.
+    `dataset` is the run's dataset id. The difference of two scores is shown only if both were measured on the same text
+    and tokens, because only then can they be compared.
     """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
@@ -95,14 +95,14 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
 
 
 def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
-    """Return a text such as `83.10 (-3.3%)` with the other value and the relative difference of `ours` from it."""
+    """Return the other model's value and the relative difference of `ours` from it, such as `83.10 (-3.3%)`."""
     if other is None:
         return ""
     return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:
-    """Return a text such as `done`, or since when the stage's output exists."""
+    """Return a text such as `done`. For a skipped stage, return the time since which its output exists."""
     if not stage.skipped:
         return "done"
     made = made_at(stage)
@@ -116,8 +116,7 @@ def made_at(stage: StageRecord) -> datetime | None:
     folder: Path | None = getattr(stage, "folder", None)
     if folder is None or not folder.is_dir():
         return None
-    # The time of COMPLETE is not used, because each use of the output updates it. The time of a run's folder is not
-    # used, because it changes when files are added.
+    # The times of COMPLETE and of the folder are not used, because using the output or adding files changes them.
     finished = RunFolder(folder).facts_path
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

@@ -1,19 +1,20 @@
-"""The log of a server that cannot accept connections, because it has too many open files."""
+"""A filter for the log of a server that cannot accept connections, because it has too many open files."""
 
 import logging
 import time
 
 EVERY_SECONDS = 60.0
-# The beginnings of the messages that asyncio logs: for each connection, and for each retry after the server was closed.
+# The beginnings of two messages of asyncio: the first is logged for each refused connection, the second for each retry
+# after the server was closed.
 REFUSED = "socket.accept() out of system resource"
 RETRIED = "Exception in callback BaseSelectorEventLoop._start_serving("
 
 
 class OneLineAMinute(logging.Filter):
-    """A filter that lets one line a minute pass in place of asyncio's messages that no connection can be accepted.
+    """A filter that reduces asyncio's messages about refused connections to one line per minute.
 
-    asyncio logs up to 2,048 of them a second, each with a traceback. Whoever opens many connections could fill the disk
-    with them.
+    asyncio logs up to 2,048 of these messages per second, each with a traceback. A client that opens many connections
+    could fill the disk with them.
     """
 
     def __init__(self) -> None:

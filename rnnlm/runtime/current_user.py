@@ -6,7 +6,7 @@ import socket
 
 
 def who() -> str:
-    """Return user@host of this process. If the user has no name, return id@host."""
+    """Return user@host for this process, with the user's id if the user has no name."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # In a container, the user may have no password entry.

@@ -1,6 +1,6 @@
-"""Engines that run independent calls.
+"""Engines that run independent function calls.
 
-By default this process runs the calls. A caller of the library may provide another engine. The flows provide Prefect's
+By default, this process runs the calls. A caller of the library may provide another engine. The flows provide Prefect's
 task runners; see tasks/operations/task_runners.py.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class Result(Protocol):
-    """The result of a submitted call, which may still be running."""
+    """The result of a submitted function call, which may still be running."""
 
     def result(self) -> Any: ...
 
@@ -29,7 +29,8 @@ class Engine:
     workers: int  # The number of calls that run at the same time.
 
 
-# A function that returns an Engine as a context. Its argument is the largest number of workers that shortens the work.
+# A function that returns an Engine as a context. Its argument is the largest number of workers that would make the work
+# faster.
 OpenEngine = Callable[[int], AbstractContextManager[Engine]]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rnnlm.errors import ExtraError
 
-EXTRAS = {  # For each extra, the packages that rnnlm imports.
+EXTRAS = {  # The packages of each extra that rnnlm imports.
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "documents": ("pypdf",),
     "lm-eval": ("lm_eval",),

@@ -1,4 +1,4 @@
-"""Environment variables for libraries, which disable telemetry and warnings about threads.
+"""Environment variables that disable telemetry and warnings of libraries, and limit the busy waiting of threads.
 
 Values that the user has set are kept.
 """
@@ -10,7 +10,7 @@ QUIET_LIBRARIES = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # The limit for busy waiting by torch's threads. A higher value makes a busy machine 3 times slower.
+    # The limit for busy waiting by torch's threads. On a busy machine, a higher value makes training 3 times slower.
     "GOMP_SPINCOUNT": "2000",
 }
 

@@ -13,15 +13,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rnnlm.runtime.own_origin import problem
 
 UNREAD = {"Connection": "close"}  # The rest of the body is not read, so the connection cannot be reused.
-# The largest body of a request to Prefect or MLflow. Examples of large bodies are a page with pictures, or a batch of
-# metrics.
+# The largest body of a request to Prefect or MLflow. A page with pictures or a batch of metrics needs a large body.
 LARGEST_BODY_BYTES = 64 << 20
 LONGEST_BODY_SECONDS = 300.0
 WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 
 
 class LoginFirst:
-    """Middleware that responds to a request with a body by 401, before reading the body, if the login is missing.
+    """Middleware that responds with 401 to a request with a body but without a valid login, before it reads the body.
 
     Requests without a body are passed to the server, which requires the login for all pages that are not public.
     `accepts` returns True for the header Authorization of a known login.
@@ -41,7 +40,7 @@ class LoginFirst:
 
 
 def only(login: str) -> Callable[[str], Awaitable[bool]]:
-    """Return a function for LoginFirst that accepts HTTP's Basic authentication with this USER:PASSWORD."""
+    """Return a function for LoginFirst that accepts only the login USER:PASSWORD by HTTP Basic authentication."""
 
     async def accepts(authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
@@ -49,7 +48,7 @@ def only(login: str) -> Callable[[str], Awaitable[bool]]:
             decoded = base64.b64decode(given.strip())
         except (binascii.Error, ValueError):
             return False
-        # The comparison takes constant time. Otherwise its duration would reveal how many characters of the login
+        # The comparison takes constant time, so that its duration does not reveal how many characters of the login
         # match.
         return scheme.lower() == "basic" and hmac.compare_digest(decoded, login.encode())
 
@@ -57,10 +56,10 @@ def only(login: str) -> Callable[[str], Awaitable[bool]]:
 
 
 class BoundedBody:
-    """Middleware that reads each body first. It responds with 413 beyond maximum_bytes and 408 after maximum_seconds.
+    """Middleware that reads each request body completely, before the server gets the request.
 
-    `streamed` are the beginnings of paths whose bodies may have any size, because the server reads them in small
-    blocks.
+    It responds with 413 to a body of more than maximum_bytes, and with 408 after maximum_seconds. Paths that begin with
+    an item of `streamed` are excluded, because the server reads their bodies in small blocks.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class BoundedBody:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` function that returns this body once, and later that the client has disconnected."""
+    """Return an ASGI function `receive` that returns `body` once, and then waits for the client's disconnection."""
     unread = True
 
     async def replay() -> Message:

@@ -25,7 +25,7 @@ class OwnOrigin:
         if origin is None or same_site(origin, headers.get("host", "")):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
-            # If a connection is closed before it is accepted, the client gets the status 403.
+            # The client gets the status 403 if its WebSocket is closed before it is accepted.
             await send({"type": "websocket.close", "code": 1008})
         else:
             refused = problem(403, f"this service answers its own pages, not those of {origin}")
@@ -38,7 +38,7 @@ def same_site(origin: str, host: str) -> bool:
         page, service = urlsplit(origin), urlsplit(f"http://{host}")
         if page.port != service.port:
             return False
-    except ValueError:  # `origin` or `host` is not an address.
+    except ValueError:  # The page may not use the service, because `origin` or `host` is not an address.
         return False
     names = [f"[{one}]" if one and ":" in one else one for one in (page.hostname, service.hostname)]
     return names[0] is not None and (names[0] == names[1] or all(name in LOOPBACK_NAMES for name in names))

@@ -1,16 +1,16 @@
-"""Proxies that are configured by environment variables, and the reasons why they cannot be used."""
+"""A check of the proxies that environment variables configure."""
 
 import importlib.util
 from urllib.parse import urlsplit
 
-# For each library: the URL schemes of SOCKS that it supports, and the name of the package that it needs for them, in
-# the package index and in imports.
+# The SOCKS URL schemes that `requests` supports, and the package that it needs for them: the name in the package index
+# and the imported name.
 SOCKS_OF_REQUESTS = (("socks4", "socks4a", "socks5", "socks5h"), "PySocks", "socks")
 SOCKS_OF_HTTPX = (("socks5", "socks5h"), "socksio", "socksio")
 
 
 def proxy_problem(url: str, socks: tuple[tuple[str, ...], str, str] = SOCKS_OF_REQUESTS) -> str:
-    """Return why the environment's proxy for `url` cannot be used.
+    """Return the reason why the environment's proxy for `url` cannot be used.
 
     Return "" if it can be used or if there is none. `socks` describes the library that uses the proxy.
     """

@@ -1,8 +1,8 @@
-"""The question whether a stored time is recent, on a machine whose clock may have been wrong for a while."""
+"""A check whether a stored time is recent, even if the machine's clock was wrong for a while."""
 
 import time
 
-# How far the clock of another machine or of a file server may be ahead of this one.
+# The number of seconds by which the clock of another machine or of a file server may be ahead of this one.
 AHEAD_SECONDS = 60.0
 
 

@@ -16,11 +16,11 @@ from .shift import padding_mask, shifted, shifted_rows
 CHUNK_TOKENS = 1 << 18  # The approximate number of tokens in a chunk.
 CHUNK_ROWS = 8_192  # The largest number of rows in a chunk.
 POOL_CHUNKS = 16  # The number of chunks in a pool. They are drawn from the whole split.
-# The rows of this number of batches are sorted by length together, so that little padding is needed and rows are still
-# shuffled.
+# The number of batches whose rows are sorted by length together. It is large enough for little padding, and small
+# enough to keep the order random.
 BUCKET_BATCHES = 100
 LANE_TOKENS = 1 << 22  # The number of tokens that are read at once, over all lanes of a stream.
-# The number of tokens that evaluation reads at once from a stream. It does not change the results.
+# The number of tokens of a stream that evaluation reads at once. It does not change the results.
 EVALUATION_WINDOW = 256
 
 
@@ -28,7 +28,7 @@ class RowSource(Protocol):
     """Rows that can be read by range, such as a StoredSplit on disk or TokenRows in memory."""
 
     @property
-    def predicted_count(self) -> int: ...  # The number of predicted tokens.
+    def predicted_count(self) -> int: ...  # The number of predicted tokens in all rows.
 
     def __len__(self) -> int: ...
 
@@ -48,7 +48,7 @@ class Batch:
     input_ids: torch.Tensor
     target_ids: torch.Tensor
     carries_state: bool  # True if the recurrent state continues from the previous batch.
-    # The number of predicted tokens in the whole batch, even if this object has only the rows of one rank.
+    # The number of predicted tokens in the whole batch, even if this object contains only the rows of one rank.
     predicted_tokens: int
 
     @property
@@ -57,15 +57,15 @@ class Batch:
         return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
-        """Return the rows of one rank, which are every world_size-th row from row `rank` on. A rank may get no row."""
+        """Return the rows of one rank: every world_size-th row, beginning with row `rank`. A rank may get no row."""
         if world_size == 1:
             return self
-        # The rows are sorted by length. If a rank got neighbouring rows, the last rank would get all of the longest.
+        # The rows are sorted by length, so neighbouring rows would give the last rank all of the longest rows.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
     def micro_batches(self, count: int) -> list["Batch"]:
-        """Split the batch into at most `count` batches of neighbouring rows, but at least one."""
+        """Split the batch into at most `count` batches of neighbouring rows, but at least into one."""
         count = max(1, min(count, len(self.input_ids)))
         if count == 1:
             return [self]
@@ -80,10 +80,10 @@ def shuffled_batches(
 
     A pool consists of POOL_CHUNKS chunks of neighbouring rows, drawn from the whole split. The rows of a pool are
     shuffled and divided into buckets of BUCKET_BATCHES batches. Each bucket is sorted by length and divided into
-    batches, which are shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch of the
-    epoch is smaller. Batches before first_batch are skipped without reading them.
+    batches, whose order is shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch
+    of the epoch is smaller. Batches before first_batch are skipped without reading them.
     """
-    # The rows left from the previous pool. None means that this pool was skipped without reading it.
+    # The rows left from the previous pool, or None if that pool was skipped without reading it.
     waiting: TokenRows | None = None
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in pool.waiting.tolist()]
@@ -96,7 +96,7 @@ def shuffled_batches(
 
 
 def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the bucket sorted by lengths[bucket]. The sort is stable."""
+    """Return the row positions in `bucket`, sorted by lengths[bucket]. The sort is stable."""
     return bucket[np.argsort(lengths[bucket], kind="stable")]
 
 
@@ -104,10 +104,10 @@ def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 class Pool:
     """Rows that are shuffled together. Rows left from the previous pool come first, then the rows in `ranges`."""
 
-    waiting: np.ndarray  # The numbers of the rows left from the previous pool. They are too few for a batch.
+    waiting: np.ndarray  # The numbers of the rows left from the previous pool, which are too few for a batch.
     # Each range consists of the number of its first row and the number of the row after its last one.
     ranges: list[tuple[int, int]]
-    buckets: list[np.ndarray]  # Positions in the pool. The rows of each bucket are sorted by length together.
+    buckets: list[np.ndarray]  # Positions in the pool. The rows of a bucket are sorted by length together.
     orders: list[np.ndarray]  # The shuffled order of the batches in each bucket.
     left: np.ndarray  # The positions of the rows that are left for the next pool.
 
@@ -139,7 +139,7 @@ def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, fi
 
 
 def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
-    """Yield the pools of an epoch. This function draws all random choices of the epoch. Chunks have `size` rows."""
+    """Yield the pools of an epoch, whose chunks have `size` rows. All random choices of the epoch are drawn here."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -190,7 +190,7 @@ def chunks(source: RowSource) -> Iterator[TokenRows]:
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
-    """Return consecutive rows as batches, in which each row is padded on the right to the longest one.
+    """Return batches of consecutive rows. Each row is padded on the right to the longest row of its batch.
 
     All batches are views of one array. Hence the number of NumPy calls does not grow with the number of batches.
     """
@@ -200,12 +200,12 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
     widths = np.maximum.reduceat(predicted, starts) if len(rows) else predicted
     areas = heights * widths
     corners = np.cumsum(areas) - areas  # The index in the array at which each batch begins.
-    # Row r of batch i begins at corners[i] + r * widths[i].
+    # The index at which each row begins: row r of batch i begins at corners[i] + r * widths[i].
     row_starts = np.repeat(corners, heights) + (np.arange(len(rows)) - np.repeat(starts, heights)) * np.repeat(
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # The id of <pad> is 0.
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # 0 is the id of <pad>.
     inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [
@@ -233,7 +233,7 @@ class StreamCut:
 def cut_stream(
     predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
 ) -> StreamCut:
-    """Return how a stream of `predicted` tokens is divided into lanes for an epoch.
+    """Return the division of a stream of `predicted` tokens into lanes for one epoch.
 
     With a generator, the first lane begins at a random offset smaller than a window, so that the windows of every epoch
     are different. Tokens that do not fill all lanes equally are skipped. Evaluation passes no generator and one lane,
@@ -282,7 +282,7 @@ class TokenStream:
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
-        # All blocks except the last one have this number of predicted tokens.
+        # The number of predicted tokens in each block except the last one.
         self.block = int(source.read(0, 1).lengths[0]) - 1
         self.predicted = source.predicted_count
 

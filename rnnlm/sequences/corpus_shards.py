@@ -1,4 +1,4 @@
-"""Parallel tokenization of a corpus in shards. Each shard is stored in a few Parquet files, which are written once."""
+"""Parallel tokenization of a corpus in shards. Each shard is stored once, in a few Parquet files."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,8 +33,8 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-# The number of bytes of text that are tokenized at once (about half a million tokens), and the size of the smallest
-# shard.
+# The number of bytes of text that are tokenized at once (about half a million tokens), which is also the size of the
+# smallest shard.
 SHARD_BYTES = 2 << 20
 SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
@@ -59,8 +59,7 @@ DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, except doc
 VALIDATION = SPLITS.index("valid")
 VALIDATION_LINE_SCHEMA = pa.schema({"digest": pa.uint64(), "predicted_tokens": pa.int64()})
 TRAINING_LINE_SCHEMA = pa.schema({"digest": pa.uint64()})
-# If the corpus has more bytes than this, only a sample of its training lines is listed, which has about this many
-# bytes.
+# The number of bytes of training text above which only a sample of its lines is listed. The sample has about this size.
 SKETCHED_BYTES = 64 << 20
 
 
@@ -74,7 +73,7 @@ class Shard:
 
     @property
     def documents(self) -> Path:
-        """The path of the file that is written last. If this file exists, the shard is complete."""
+        """The path of the file that is written last, so that its existence shows that the shard is complete."""
         return self.folder / f"{self.name}.documents.parquet"
 
     def rows(self, split: Split) -> Path:
@@ -92,7 +91,7 @@ class Shard:
     def name(self) -> str:
         """A name that contains the byte range.
 
-        Hence the files of an interrupted run with another shard size are not used.
+        Hence the files of an interrupted run with another shard size are not reused.
         """
         byte_range = self.byte_range
         return f"{self.number:06d}-{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}"
@@ -113,7 +112,7 @@ class ShardMaker:
         highest = highest_line_digest(self.corpus.corpus_bytes)
         predicted_tokens = 0
         with ExitStack() as files:
-            # The context entered first is closed last, so this file is completed after all others.
+            # This file is opened first, because the context that is entered first is closed last.
             documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
             validation_file = files.enter_context(parquet_file(shard.validation_lines, VALIDATION_LINE_SCHEMA))
@@ -240,7 +239,7 @@ def highest_line_digest(corpus_bytes: int) -> int:
 
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
-    """Return the rows as an Arrow list array of the narrowest type that can represent every token id."""
+    """Return the rows as an Arrow list array of the narrowest integer type for the ids of the vocabulary."""
     offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
     lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
     return lists.from_arrays(
@@ -252,8 +251,8 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
 def shard_bytes(corpus_bytes: int) -> int:
     """Return the size of a shard in bytes of text.
 
-    Up to 256 MiB of text, shards have 2 MiB. Beyond this, both the size and the number of shards grow with the square
-    root of the text: 780 shards of 13 MB for 10 GB, 7,800 shards of 128 MB for 1 TB.
+    Up to 256 MiB of text, a shard has 2 MiB. Above this, both the size and the number of shards grow with the square
+    root of the text's size: 780 shards of 13 MB for 10 GB, 7,800 shards of 128 MB for 1 TB.
     """
     return max(SHARD_BYTES, isqrt(corpus_bytes * SHARD_BYTES // SMALL_SHARDS))
 

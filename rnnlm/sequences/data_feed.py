@@ -63,11 +63,11 @@ class TrainingBatches(IterableDataset[Batch]):
         return islice(self.batches(), number, None, workers)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of this rank, before they are divided among the workers."""
+        """Yield all batches of this rank. They are not yet divided among the workers."""
         left_out = self.first_batch
         try:
-            # The order depends only on the lengths of the rows, which are the same for additional targets. Hence
-            # additional targets are in the order of the text.
+            # The additional targets get the same order as the text, because the order depends only on the lengths of
+            # the rows, which are equal.
             sources = [self.source, *(target_rows(self.source, self.drawn_targets) if self.drawn_targets else ())]
             texts = [(source, self.held(source)) for source in sources]
             for epoch in self.epochs:
@@ -77,10 +77,10 @@ class TrainingBatches(IterableDataset[Batch]):
                     yield from map(with_further_targets, *orders)
                 left_out = max(0, left_out - count)
         finally:
-            self.source.close()  # A forked worker must not inherit an open file.
+            self.source.close()  # The file is closed, because a forked worker must not inherit it.
 
     def held(self, source: RowSource) -> ResidentText | None:
-        """Return the whole split on the device, or None if the split is read from disk."""
+        """Return the whole split as tensors on the device, or None if the split is read from disk."""
         return None if self.device is None else resident_text(source, self.mode, self.device)
 
     def batches_of_epoch(
@@ -130,7 +130,7 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
     """Return a loader that prepares batches in `workers` processes, or in this process if their number is 0."""
     # The workers are spawned and not forked, because the parent has threads and an open DuckDB file.
     context = "spawn" if workers else None
-    # The loader gets its own generator. Otherwise, it would draw from the global generator whenever training resumes.
+    # The loader gets its own generator, because it would otherwise draw from the global one whenever training resumes.
     return DataLoader(
         batches,
         batch_size=None,
@@ -144,8 +144,8 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
 def ignore_interrupts(worker: int) -> None:
     """Ignore SIGINT in a reader process.
 
-    A terminal sends SIGINT to every process on Ctrl-C. Only the main process handles it, and still needs batches from
-    the readers until it stops.
+    On Ctrl-C, a terminal sends SIGINT to every process. Only the main process handles it, and it still needs batches
+    from the readers until it stops.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

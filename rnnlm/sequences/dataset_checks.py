@@ -13,7 +13,7 @@ def check_dataset(dataset: DatasetRecord) -> list[str]:
     """
     passed = []
     for name in names("checks"):
-        # Each check uses a new connection, because DuckDB keeps in memory what a connection has read.
+        # Each check uses a new connection, because a connection keeps what it has read in memory.
         with connect(dataset) as connection:
             row = connection.execute(statement(name)).fetchone()
         if row is not None:

@@ -20,7 +20,7 @@ from rnnlm.storage.sql_statements import literal, statement
 
 
 class PartReader:
-    """A reader of a split's rows by range. A pickled reader opens the parts again in the process that unpickles it."""
+    """A reader of a split's rows by range. After unpickling in another process, it opens the parts again."""
 
     def __init__(self, folder: Path, split: Split) -> None:
         self.paths = parts_of(folder, split)
@@ -76,7 +76,7 @@ class OpenPart:
         self.offsets = ends(np.array([self.file.metadata.row_group(group).num_rows for group in groups], np.int64))
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows `first` to `last` - 1 of the part, or fewer rows if the part ends earlier."""
+        """Return the rows `first` to `last` - 1 of the part, or fewer rows if the part has no more."""
         last = min(last, int(self.offsets[-1]))
         if first >= last:
             return TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))

@@ -14,15 +14,15 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
-MEMORY_LIMIT = "64MiB"  # The most memory that DuckDB may use while reading.
-# A new connection is opened after this number of tokens, because DuckDB keeps in memory what a connection has read.
+MEMORY_LIMIT = "64MiB"  # The maximum memory of DuckDB while it reads a dataset.
+# The number of tokens after which a new connection is opened, because a connection keeps what it has read in memory.
 TOKENS_A_CONNECTION = 2_000_000
 
 
 class StoredSplit:
     """The rows of a split, which are read by range in constant memory.
 
-    A pickled object opens the files again in the process that unpickles it.
+    After unpickling in another process, the object opens the files again.
     """
 
     def __init__(self, dataset: DatasetRecord, split: Split) -> None:

@@ -1,4 +1,4 @@
-"""A report about a dataset, which is created by the queries in sql/descriptions, with plots.
+"""A report about a dataset, with plots and the tables that the queries in sql/descriptions return.
 
 The report shows sizes, lengths, the vocabulary, duplicates, and text that occurs in more than one split.
 """
@@ -19,11 +19,11 @@ from rnnlm.storage.stages import write_once
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
-PLOT_SIZE = (7.0, 3.6)  # The width and height in inches.
+PLOT_SIZE = (7.0, 3.6)  # The width and height of a plot in inches.
 
 
 class Description(Record):
-    """The tables that describe a dataset. The comments at the top of sql/descriptions explain the columns."""
+    """The tables that describe a dataset. The comments at the top of sql/descriptions describe their columns."""
 
     dataset_id: str
     mode: str
@@ -64,7 +64,7 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
     }
     tables = {}
     for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
-        # Each table uses a new connection, because DuckDB keeps in memory what a connection has read.
+        # Each table uses a new connection, because a connection keeps what it has read in memory.
         with connect(dataset) as connection:
             if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
                 tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))

@@ -32,8 +32,8 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
-# A warning is logged from this fraction of unknown tokens. In English text with a vocabulary of 10,000 words, 5 to 15 %
-# of the tokens are unknown.
+# The fraction of unknown tokens above which a warning is logged. In English text with a vocabulary of 10,000 words, 5
+# to 15 % of the tokens are unknown.
 NOTICEABLE_UNKNOWN_SHARE = 0.3
 
 
@@ -87,7 +87,7 @@ def store_sequences(
         check_dataset(DatasetFolder(partial).record())
 
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
-    # The corpus may have been renamed since the dataset was stored.
+    # The name of the corpus is updated, because the corpus may have been renamed since the dataset was stored.
     return DatasetFolder(folder).record().model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
@@ -167,13 +167,13 @@ def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, sour
 
 
 def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:
-    """Create an empty dataset file. DuckDB uses a folder next to it for temporary data, and removes it at the end."""
+    """Create an empty dataset file. While it is open, DuckDB stores temporary data in a folder next to it."""
     return duckdb.connect(
         str(folder / "sequences.duckdb"),
         config={
             "memory_limit": f"{config.memory_mebibytes}MiB",
             "temp_directory": str(folder.parent / f"{folder.name}.spilled"),
-            "preserve_insertion_order": "true",  # The rows of a split must be stored in the order of sequence_id.
+            "preserve_insertion_order": "true",  # This setting keeps the rows of a split in the order of sequence_id.
         },
     )
 

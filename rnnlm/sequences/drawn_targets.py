@@ -15,11 +15,11 @@ from rnnlm.sequences.segmentation import TokenRows, ends
 
 @dataclass(frozen=True)
 class TargetRows:
-    """A RowSource with rows as long as those of the text. Its predicted tokens are additional targets."""
+    """A RowSource with rows of the same lengths as those of the text. Its predicted tokens are additional targets."""
 
     path: Path  # The file of drawn targets, in the order of the stored text.
     draw: int
-    firsts: np.ndarray  # The number of predicted tokens before each row, (rows + 1,).
+    firsts: np.ndarray  # The number of predicted tokens before each row and after the last one, (rows + 1,).
 
     def __len__(self) -> int:
         return len(self.firsts) - 1
@@ -31,7 +31,7 @@ class TargetRows:
     def read(self, first: int, last: int) -> TokenRows:
         targets = np.load(self.path, mmap_mode="r")[self.draw, self.firsts[first] : self.firsts[last]]
         ends_of_rows = self.firsts[first : last + 1] - self.firsts[first]
-        # The first token of a row is not predicted, so it has no additional target. It is stored as 0.
+        # The first token of each row is stored as 0, because it is not predicted and has no additional target.
         return TokenRows(
             np.insert(targets, ends_of_rows[:-1], 0).astype(np.int32), ends_of_rows + np.arange(len(ends_of_rows))
         )
@@ -41,7 +41,7 @@ class TargetRows:
 
 
 def target_rows(text: RowSource, path: Path) -> list[TargetRows]:
-    """Return one RowSource for each additional target per token that the file contains.
+    """Return as many RowSources as the file has additional targets for each token.
 
     The file is a .npy array, (targets, predicted tokens), in the order of the stored text.
     """

@@ -1,4 +1,4 @@
-"""A split in GPU memory. For each batch, only row numbers are copied to the GPU.
+"""A split in GPU memory. For each batch, only the numbers of its rows are copied to the GPU.
 
 The batches are those of shuffled_batches and stream_batches, in the same order.
 """
@@ -36,13 +36,14 @@ class ResidentText:
         """Return inputs and targets, (rows, width) int64, with `<pad>` after the end of a row."""
         both = torch.from_numpy(np.stack([starts, predicted]))
         if self.token_ids.is_cuda:
-            both = both.pin_memory()  # The copy from pinned memory is asynchronous.
+            both = both.pin_memory()  # The memory is pinned, so that the copy to the device is asynchronous.
         first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
         steps = torch.arange(width + 1, device=self.token_ids.device)
         places = torch.where(steps <= count, first + steps, 0)
         inputs, targets = shifted(self.token_ids[places])
         predicts = steps[:width] < count
-        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # The id of <pad> is 0.
+        # The product replaces ids after the end of a row by 0, which is the id of <pad>.
+        return inputs.long().mul_(predicts), targets.long().mul_(predicts)
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
@@ -57,8 +58,8 @@ def resident_text(source: RowSource, mode: Mode, device: torch.device) -> Reside
     filled = 0
     for rows in chunks(source):
         ids = rows.token_ids
-        # In stream mode, the first token of each block is left out, because the previous block ends with the same
-        # token.
+        # The first token of each block is left out, because in stream mode it is also the last token of the previous
+        # block.
         if is_stream:
             ids = np.delete(ids, rows.offsets[1 if not filled else 0 : -1])
         else:

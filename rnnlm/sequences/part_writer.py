@@ -10,7 +10,7 @@ from rnnlm.sequences.dataset_parts import locate_parts, parts_of
 from rnnlm.storage.records import SPLITS, Split
 from rnnlm.storage.sql_statements import statement
 
-# The number of tokens after which a part ends. A part with two bytes per token then has about 128 MiB.
+# The number of tokens after which a part ends. With two bytes per token, a part has about 128 MiB.
 PART_TOKENS = 1 << 26
 # The number of tokens in a row group, the smallest unit that is read. It is a quarter of a chunk in batches.py.
 GROUP_TOKENS = 1 << 16
@@ -32,11 +32,11 @@ class PartWriter:
             path,
             self.schema,
             compression="zstd",
-            # Parquet stores a two-byte integer in four bytes. BYTE_STREAM_SPLIT puts the unused bytes together, where
-            # they compress well. A dictionary for each row group would need more space.
+            # No dictionary is used, because it would take more space in each row group. Parquet stores a two-byte
+            # integer in four bytes. BYTE_STREAM_SPLIT puts the unused bytes together, where they compress well.
             use_dictionary=False,
             column_encoding={"token_ids.list.element": "BYTE_STREAM_SPLIT"},
-            write_statistics=["sequence_id"],  # A query for row numbers uses these statistics to skip row groups.
+            write_statistics=["sequence_id"],  # With these statistics, a query for row numbers skips row groups.
         )
 
     def write(self, rows: pa.Table, token_count: int) -> None:
@@ -55,7 +55,7 @@ class PartWriter:
 def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Create the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
     text = statement("schema/shifted_sequences_of_parts")
-    for split in SPLITS:  # A view cannot have parameters, so its definition contains the paths.
+    for split in SPLITS:  # The definition of a view contains the paths, because a view cannot have parameters.
         files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))
         text = text.replace(f"${split}_files", f"[{files}]")
     locate_parts(connection, folder.parent)

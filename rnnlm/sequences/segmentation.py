@@ -81,7 +81,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
     predicted = framed_lines.predicted
     if not len(predicted) or predicted.max() <= context_length:
         return framed_lines
-    pieces = -(-predicted // context_length)  # The number of rows into which each line is divided.
+    pieces = -(-predicted // context_length)  # The number of rows into which each line is split.
     nth = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = np.repeat(framed_lines.offsets[:-1], pieces) + nth * context_length
     lengths = np.minimum(context_length, np.repeat(predicted, pieces) - nth * context_length) + 1
@@ -105,7 +105,7 @@ def running_text(lines: TokenRows) -> np.ndarray:
 
 
 class StreamCutter:
-    """A function that divides a stream into blocks of `block_length` predicted tokens, which overlap by one token.
+    """A cutter of a stream into blocks of `block_length` predicted tokens, which overlap by one token.
 
     The stream begins with `<bos>`, which is the context of the first token.
     """
@@ -115,7 +115,7 @@ class StreamCutter:
         self.waiting = np.array([BOS], np.int32)
 
     def add(self, text: np.ndarray) -> TokenRows:
-        """Append text to the stream, and return the blocks that are now full."""
+        """Append text to the stream, and return the blocks that are full."""
         stream = np.concatenate([self.waiting, text])
         blocks = (len(stream) - 1) // self.block_length
         self.waiting = stream[blocks * self.block_length :]
@@ -160,7 +160,7 @@ def tokenization_loss(
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
-    # A line without unknown words only loses information in a word tokenizer.
+    # Without unknown words, a line loses information only in a word tokenizer, or if it has no tokens.
     lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
         text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])
@@ -178,5 +178,5 @@ def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     if len(bounds) < 2:
         return numbers[:0]
     sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
-    # For an empty range, reduceat returns the number at its start instead of 0.
+    # The sum over an empty range is set to 0, because reduceat returns the number at its start.
     return np.where(np.diff(bounds) > 0, sums, 0)

@@ -1,4 +1,4 @@
-"""The shift by one token between inputs and targets, and the mask that marks the targets to predict.
+"""The shift by one token between inputs and targets, and the mask of the targets to predict.
 
 sql/schema/shifted_sequences.sql computes `input_ids` and `target_ids` with the same shift, and a test compares both.
 """
@@ -23,7 +23,7 @@ def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and targets of all rows, both (predicted tokens,) int32, one row after the other."""
     inputs, targets = shifted(rows.token_ids)
     within_row = np.ones(len(inputs), bool)
-    # The last token of a row and the first token of the next row are not a pair.
+    # The last token of a row and the first token of the next row are excluded, because they are not a pair.
     within_row[rows.offsets[1:-1] - 1] = False
     return inputs[within_row], targets[within_row]
 

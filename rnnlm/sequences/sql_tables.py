@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from rnnlm.storage.sql_statements import statement
 
-NARROW_VOCABULARY = 65_536  # The ids of larger vocabularies need more than two bytes.
+NARROW_VOCABULARY = 65_536  # The largest vocabulary whose token ids fit into two bytes.
 
 
 def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows that a statement in sql/ returns."""
+    """Return the result of a statement in sql/, as a list of rows."""
     found = connection.execute(statement(name), parameters)
     columns = [column[0] for column in found.description or []]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
@@ -32,6 +32,6 @@ def token_type(vocabulary_size: int) -> pa.DataType:
 
 
 def create_token_type(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
-    """Create the SQL type `token_id` in a new file."""
+    """Create the SQL type `token_id`, suitable for the vocabulary, in a new file."""
     narrow = vocabulary_size <= NARROW_VOCABULARY
     connection.execute(statement("schema/token_id" if narrow else "schema/token_id_wide"))

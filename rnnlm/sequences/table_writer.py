@@ -118,7 +118,7 @@ class TableWriter:
         insert(self.connection, "queries/insert_tokens", pa.table(tokens))
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-        """Yield the blocks of a split's stream. A block may contain text of several shards."""
+        """Yield the blocks of a split's stream. A block may contain text from several shards."""
         cutter = StreamCutter(self.config.block_length)
         for text in texts:
             yield cutter.add(text.token_ids)
@@ -131,7 +131,7 @@ def stored_rows(path: Path) -> TokenRows:
 
 
 def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-    """Yield the rows of several parts joined together, because many small insertions would take too long."""
+    """Yield the rows of several parts joined together, because many small insertions would be slow."""
     waiting: list[TokenRows] = []
     for part in parts:
         waiting.append(part)

@@ -1,4 +1,4 @@
-"""Truncation of lines after context_length tokens, without new rows for the rest (sequences.long_lines=truncate).
+"""Truncation of lines after context_length tokens, without rows for the rest (sequences.long_lines=truncate).
 
 Many textbooks train in this way. The perplexity then only measures the beginnings of lines. Bits per byte, however,
 refer to the whole text, because the rest of each line and its line feed are counted as 8 bits per byte.
@@ -49,6 +49,6 @@ def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> in
 
 
 def first_rows(lines: TokenRows, context_length: int) -> TokenRows:
-    """Return the first of the rows into which sentences() divides each line. A blank line has no row."""
+    """Return only the first of the rows into which sentences() splits each line. A blank line has no row."""
     rows = framed(lines.take(np.flatnonzero(lines.lengths)))
     return cut_rows(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))

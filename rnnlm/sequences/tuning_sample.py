@@ -1,4 +1,4 @@
-"""The held-out text that is used for selection during training. It is a part of the validation lines.
+"""The tuning sample, a part of the validation lines that is used for selection during training.
 
 The checkpoint, the temperature and the weights of a mixture are selected on this text. A model's score on this text is
 biased, so promotion compares models on the other validation lines. The digest of a line determines whether it is used
@@ -20,11 +20,11 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import PAD
 
 RANGES = 8
-NEIGHBOURING = 64  # Two rows are read together if their numbers differ by less than this.
+NEIGHBOURING = 64  # Two rows are read together if their numbers differ by less than this number.
 
 
 class RowSample:
-    """A RowSource with about `tokens` predicted tokens of another source, which are always the same.
+    """A RowSource with about `tokens` predicted tokens of another source. The sample is the same in every call.
 
     The sample consists of ranges of rows, evenly spread over the source. In stream mode the ranges are read as one
     text, so the first tokens of each range have the wrong context.
@@ -35,7 +35,8 @@ class RowSample:
         # The number of rows to sample, which is proportional to the wanted number of tokens.
         wanted = -(-min(tokens, source.predicted_count) * len(source) // max(1, source.predicted_count))
         count = min(RANGES, wanted)
-        # Range i ends where part i of the source ends. Thus the last row, which may be shorter, stays the last one.
+        # Range i ends where the i-th of `count` equal parts of the source ends. Thus the last row, which may be
+        # shorter, remains the last one.
         ends = [len(source) * (index + 1) // count for index in range(count)]
         sizes = [wanted * (index + 1) // count - wanted * index // count for index in range(count)]
         self.ranges = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -84,7 +85,7 @@ class SelectedRows:
 
 
 class TuningSample:
-    """About `tokens` predicted tokens of the validation lines for selection. The sample is always the same.
+    """About `tokens` predicted tokens of the validation lines for selection. The sample is the same in every call.
 
     If `tokens` is None, the sample consists of all validation lines for selection.
     """
@@ -99,12 +100,13 @@ class TuningSample:
             self.sample = RowSample(SelectedRows(split, rows, int(of_tokens.sum())), wanted)
             self.predicted_count = self.sample.predicted_count
             return
-        # In stream mode the sample also contains the tokens of other lines, about half of them, because their states
-        # are needed. Their losses are not counted.
+        # The fraction of tokens of lines for selection, about half. The other tokens of a stream are also read, because
+        # they determine its states, but their losses are not counted.
         share = of_tokens.mean()
         self.sample = RowSample(split, min(round(wanted / share), split.predicted_count))
         self.chosen = self.tokens_of_sample(of_tokens)
-        if not self.chosen.any():  # A sample of very few tokens may contain no line for selection.
+        # A sample of very few tokens may contain no line for selection. The sample is then the whole split.
+        if not self.chosen.any():
             self.sample = RowSample(split, split.predicted_count)
             self.chosen = self.tokens_of_sample(of_tokens)
         self.predicted_count = int(self.chosen.sum())

@@ -11,10 +11,9 @@ from rnnlm.storage.sql_statements import statement
 
 
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
-    """Return an array that is True for each validation token that is used for selection, (predicted tokens,) bool.
+    """Return a mask of the validation tokens that are used for selection, (predicted tokens,) bool, in text order.
 
-    The tokens are in text order. A split with very few lines may have no line for selection. In this case, all tokens
-    are used.
+    A split with very few lines may have no line for selection. In this case, all tokens are used.
     """
     digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)

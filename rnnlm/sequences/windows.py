@@ -1,4 +1,4 @@
-"""Windows of stored text, each with the token that follows it."""
+"""Windows of stored text, each with the token that follows its last token."""
 
 from contextlib import closing
 
@@ -14,7 +14,7 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 
 ROWS_READ = 8_192  # The number of sentences at the beginning of the split from which the longest ones are chosen.
-LONGEST_QUARTER = 4  # At most one of this many sentences is chosen.
+LONGEST_QUARTER = 4  # At least this number of sentences are read for each sentence that is chosen.
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
@@ -39,7 +39,7 @@ def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
         beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
-        # A stored split has at least one token, and its first row begins a line.
+        # There is at least one row, because a stored split has a token and its first row begins a line.
         assert len(beginnings)
         by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]

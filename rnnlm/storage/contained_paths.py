@@ -1,10 +1,10 @@
-"""Conversion of names from a file, archive or table to paths that are inside a given folder."""
+"""Conversion of names that were read from a file, archive or table to paths inside a given folder."""
 
 from pathlib import Path
 
 from rnnlm.errors import HomeError
 
-# The largest number of bytes of a name in a path. Every common file system accepts such names.
+# The largest number of bytes of a file's or folder's name, which every common file system accepts.
 LONGEST_PART_BYTES = 255
 
 
@@ -23,7 +23,8 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
         path = folder / str(name)
         try:
             contained = any_links or path.resolve().is_relative_to(folder.resolve())
-        except (OSError, RuntimeError):  # The links form a loop, so opening the path will fail later.
+        # The links form a loop, so the path cannot lead outside. Opening it will fail later.
+        except (OSError, RuntimeError):
             contained = True
         if contained:
             return path
@@ -35,7 +36,7 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
 
 
 def problem_of(name: object) -> str | None:
-    """Return why `name` is not a relative path of ordinary characters, or None if it is one."""
+    """Return the reason why `name` is not a relative path of ordinary characters, or None if it is one."""
     if not isinstance(name, str):
         return f"it is of type {type(name).__name__}"
     if not name:

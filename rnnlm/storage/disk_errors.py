@@ -1,4 +1,4 @@
-"""Errors of disks and memory. Reading is repeated after a temporary error; all other errors are explained."""
+"""Errors of disks and memory. After a temporary error, reading is repeated; all other errors are explained."""
 
 import errno
 import resource
@@ -16,7 +16,7 @@ from rnnlm.errors import HomeError, RnnlmError
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The numbers of errors after which another attempt may succeed.
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
-# The largest number of attempts, and the pause after the first one. The pause doubles with each attempt.
+# The largest number of attempts to read, and the pause after the first attempt. The pause doubles with each attempt.
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_TEXTS = (  # Texts that identify a full disk in errors without an errno.
@@ -34,20 +34,20 @@ NO_MEMORY_TEXTS = (
     "failed to map segment",
     "can't start new thread",
 )
-# If the disk has less free space than this, SQLite's logs do not fit before anything is stored.
+# With less free disk space than this, SQLite's log does not fit even before data is stored.
 NEARLY_FULL_BYTES = 4 << 20
-# The free space that Prefect's database and its log need before rnnlm stores anything.
+# The free disk space that Prefect's database and its log need before rnnlm stores any data.
 LEAST_OF_A_FLOW_BYTES = 12 << 20
-FEWEST_FILES = 64  # The smallest limit of open files with which a command can start a server.
+FEWEST_FILES = 64  # The smallest limit for the number of open files with which a command can start a server.
 RESTORE = "Restore a backup into a new home (rnnlm restore), or move the database away to begin a new one."
 T = TypeVar("T")
 
 
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
-    """Return `read(path)`, which is repeated after a temporary error.
+    """Return `read(path)`, which is called again after a temporary error.
 
     If the file is missing, the error of `read` is raised, which is one of ABSENT. Raise HomeError if the file exists
-    but cannot be read. Callers must not treat this as damage, because nothing is known about the content.
+    but cannot be read. Callers must not treat this as damage, because the content is unknown.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -83,7 +83,7 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """Return what this machine lacks or which file is damaged, with advice. Return None for other errors.
+    """Return a description of what this machine lacks or which file is damaged, with advice, or None for other errors.
 
     `folder` is a folder on the disk that was written to. If it is None, nothing was written.
     """
@@ -120,7 +120,7 @@ def refuse_damaged_database(path: Path) -> None:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.Error as error:
-        # The description of the damage is "" if, for instance, the database is only busy.
+        # The description is "" if the database is not damaged but, for instance, busy.
         if damage := damage_of_database(error):
             raise HomeError(f"{path}: is damaged ({damage[:100]}).\n{RESTORE}") from error
 
@@ -160,7 +160,8 @@ def is_of_storage(text: str) -> bool:
 def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, and all errors that caused it."""
     cause: BaseException | None = error
-    seen: set[int] = set()  # The ids of the errors that were yielded, because an error may be its own cause.
+    # The ids of the errors that were yielded. They prevent an endless loop, because an error may be its own cause.
+    seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield cause

@@ -1,4 +1,4 @@
-"""The rnnlm home (the folder RNNLM_HOME), with its subfolders and locks; digests, JSON files and atomic writes."""
+"""The rnnlm home (the folder RNNLM_HOME) with its subfolders and locks, and digests, JSON files and atomic writes."""
 
 import errno
 import glob
@@ -56,9 +56,9 @@ class Home:
     runs = Below("runs", "run", lock="run-{}", stored=True)
     datasets = Below("datasets", "dataset", stored=True)
     descriptions = Below("descriptions", "description")
-    # The decisions from which models training runs start, and copies of these models.
+    # The choices of initial models for training runs, and copies of these models.
     starts = Below("starts", "start")
-    # Notes about the sources of text, with their versions when they were last read.
+    # Records about the sources of text, with the version of each source when it was last read.
     notes = Below("corpora/known", "note", lock="")
     corpora = Below("corpora", "corpus", stored=True)
     tokenizers = Below("tokenizers", "tokenizer", stored=True)
@@ -67,7 +67,7 @@ class Home:
     scores = Below("scores", "scores")  # The shards of unfinished bulk scorings, and the plots of finished ones.
     ngrams = Below("ngrams", "ngram")
     probes = Below("probes", "probe")
-    # Comparisons of several kinds of models. Their runs are in `runs`.
+    # Comparisons of several kinds of models. The training runs of a comparison are in `runs`.
     comparisons = Below("comparisons", "comparison", lock="")
     # The scores of validation text for models whose own folder does not contain them.
     references = Below("references", "reference", lock="reference-{}")
@@ -79,7 +79,7 @@ class Home:
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
     temporary = Below("tmp")  # Temporary files of `rnnlm up`, and the code that torch compiles.
-    own_layers = Below("own_layers.json")  # The custom layers that were trained in this rnnlm home.
+    own_layers = Below("own_layers.json")  # The list of custom layers that were trained in this rnnlm home.
 
     def lock(self, name: str) -> FileLock:
         """Return a lock across processes, which is held inside a `with` block.
@@ -106,7 +106,7 @@ class Home:
         """
         databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
         for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
-            # The file may have been deleted meanwhile, or may belong to another user.
+            # The file may have been deleted in the meantime, or belong to another user.
             with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mode & 0o077:
                     path.chmod(mode)
@@ -114,8 +114,8 @@ class Home:
     def make(self, folder: Path) -> None:
         """Create a folder of the rnnlm home. Raise HomeError if it is not writable."""
         try:
-            # Only the user may be able to write to these two folders, whatever the umask is; see find_home. Folders in
-            # between get the mode of the umask.
+            # Only the user may write to these two folders, whatever the umask is; see find_home. Folders in between get
+            # the mode of the umask.
             for place in (self.root, folder):
                 place.mkdir(mode=0o755, parents=True, exist_ok=True)
             self.keep_private()
@@ -157,7 +157,8 @@ def find_home() -> Home:
         problem = why_untrusted(found)
         if problem is None:
             return checked_home(found)
-        # Anyone who can write to the rnnlm home could run code as this user, because its files are loaded.
+        # Another user who can write to the rnnlm home could run code as this user, because files of the home are
+        # executed when they are loaded.
         message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
@@ -270,7 +271,7 @@ def partial_path(final: Path) -> Path:
 
 
 def partial_beginning(final: Path) -> str:
-    """Return the beginning of the names of all partial writes of `final`.
+    """Return the beginning of the name of every partial file of `final`.
 
     A digest replaces the name of `final` if the names would be too long.
     """
@@ -279,7 +280,7 @@ def partial_beginning(final: Path) -> str:
 
 
 def remove_partials(final: Path) -> None:
-    """Remove partial files of `final` from killed processes. The caller must hold the lock of the writers."""
+    """Remove partial files of `final` that killed processes have left. The caller must hold the lock of the writers."""
     for leftover in final.parent.glob(f"{glob.escape(partial_beginning(final))}*"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 

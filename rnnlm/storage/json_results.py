@@ -1,4 +1,4 @@
-"""Results that are a single JSON value. They are computed once for each key, and stored with a digest of the value."""
+"""Results that are a single JSON value. Each is computed once for its key, and stored with a digest of the value."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 def write_json_once(
     home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
 ) -> tuple[Any, bool]:
-    """Return a JSON result, and True if it already existed. Otherwise compute it by `build` and store it at `path`.
+    """Return a JSON result and whether it was already stored. If not, compute it by `build` and store it at `path`.
 
     `key` is the digest of everything on which the result depends. A digest of the result is stored, too, so that an
     edited or damaged file is replaced.
@@ -25,7 +25,8 @@ def write_json_once(
             if is_intact(stored):
                 return stored["value"], True
             logger.warning("%s: differs from its sha256; it is made again", path)
-        value = json.loads(json.dumps(build()))  # The value is converted to the form in which it will be read later.
+        # The conversion to JSON and back gives the same value as reading the stored file.
+        value = json.loads(json.dumps(build()))
         write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})
         return value, False
 

@@ -1,4 +1,4 @@
-"""Frozen records that the stages up to training return. They contain only paths, digests and numbers."""
+"""Frozen records that the stages up to training return. They contain paths, digests and numbers."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,8 @@ class LeftOut(Record):
 
     name: str
     reason: str
-    read: bool = False  # True if the file was read with changes, for instance in a guessed encoding, or in part.
+    # True if the file was read, but with changes (for instance, in a guessed encoding) or only in part.
+    read: bool = False
 
 
 class TrainingSample(Record):
@@ -53,15 +54,15 @@ class CorpusRecord(StageRecord):
     before: str = ""  # The digest of the previous corpus of this source, or "" if there is none.
     # The number of files, archive members and table rows together, for "text" or for each split.
     source_counts: dict[str, int] = {}
-    source: str  # The source, with redacted passwords and signatures.
-    # A message that says since when a remote text is unchanged, or that its server was unavailable.
+    source: str  # The source of the text, with redacted passwords and signatures.
+    # A message that says since when a remote text is unchanged, or that its server could not be reached.
     freshness: str = ""
     licence: str = ""
     left_out: tuple[LeftOut, ...] = ()  # The files of the source that were not read.
 
     @property
     def split_rule(self) -> tuple[float | str, ...]:
-        """The settings that divide the text into splits. The ids of tokenizers and datasets depend on them."""
+        """The settings that determine the splits of the text, on which the ids of tokenizers and datasets depend."""
         rule: tuple[float | str, ...] = self.shares
         if self.document_lines is not None:
             rule = (*rule, self.document_lines)
@@ -69,9 +70,9 @@ class CorpusRecord(StageRecord):
 
     @property
     def carved_shares(self) -> dict[Split, float]:
-        """For each split that the source does not provide, the fraction of documents.
+        """The fraction of documents for each split that the source does not provide.
 
-        Digests determine which documents these are.
+        The digests of the documents determine which of them belong to the split.
         """
         shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
         return {split: share for split, share in shares.items() if split not in self.files}
@@ -79,7 +80,7 @@ class CorpusRecord(StageRecord):
 
 class TokenizerRecord(StageRecord):
     digest: str
-    folder: Path  # The folder of the tokenizer, which transformers.AutoTokenizer can load.
+    folder: Path  # The tokenizer's folder, which transformers.AutoTokenizer can load.
     kind: str
     vocabulary_size: int
 
@@ -92,7 +93,7 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
-    # The treatment of long lines; see sequences/truncation.py.
+    # Whether long lines are continued in further rows or truncated; see sequences/truncation.py.
     long_lines: Literal["continue", "truncate"] = "continue"
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
@@ -100,7 +101,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def scored_as_text(self) -> bool:
-        """True if document_losses() computes the same loss for the text, line by line, as for the stored rows."""
+        """True if document_losses() computes the same losses for the lines of the text as for the stored rows."""
         return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
@@ -109,7 +110,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def parts(self) -> Path:
-        """The folder of the parts. It does not exist if the DuckDB file contains the sequences."""
+        """The folder of the Parquet parts. It does not exist if the DuckDB file contains the sequences."""
         return self.folder / "parts"
 
     @property
@@ -118,12 +119,12 @@ class DatasetRecord(StageRecord):
 
 
 class StartedFrom(Record):
-    """The registered version with whose weights the training of a run started."""
+    """The registered version whose weights were the initial weights of a run."""
 
     name: str
     version: int
-    model_sha256: str  # The sha256 of the weights.
-    token_rows_kept: int  # The number of tokens in the new vocabulary that the version's vocabulary also contains.
+    model_sha256: str  # The sha256 of the version's weights.
+    token_rows_kept: int  # The number of tokens in the new vocabulary that also belong to the version's vocabulary.
     token_rows: int  # The number of tokens in the new vocabulary.
 
     def __str__(self) -> str:
@@ -137,7 +138,7 @@ class ProcessChange(Record):
     After such a change, the result is the same up to rounding, but not bit by bit.
     """
 
-    step: int  # The number of optimizer steps before the change.
+    step: int  # The number of optimizer steps before the number of processes changed.
     processes: int
 
 
@@ -159,8 +160,8 @@ class RunRecord(StageRecord):
     dataset_id: str
     mlflow_run_id: str | None  # The id of the MLflow run, or None if MLflow was unavailable when training began.
     trained_tokens: int
-    best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
-    # The temperature of temperature scaling. The saved weights already include the division of the logits by it.
+    best_validation_perplexity: float  # The validation perplexity after dividing the logits by `temperature`.
+    # The temperature of temperature scaling, by which the logits of the saved weights are already divided.
     temperature: float = 1.0
     # The seconds that counting n-grams took, or None if the network is not mixed with an n-gram model.
     counting_seconds: float | None = None
@@ -179,7 +180,7 @@ class Sample(Record):
     prompt: str
     text: str  # The continuation without the prompt.
     tokens: int  # The number of generated tokens, including <eos>.
-    whole: str = ""  # The prompt and the continuation as one text. It is "" in records of older versions.
+    whole: str = ""  # The prompt and the continuation as one text, or "" in records of older versions.
     seed: int = 0
 
 
@@ -189,9 +190,9 @@ class NightEvent(Record):
     It becomes a Prefect event, on which automations can act.
     """
 
-    name: str  # A name of the form rnnlm.SUBJECT.WHAT_HAPPENED.
+    name: str  # The name of the event, in the form rnnlm.SUBJECT.WHAT_HAPPENED.
     resource_id: str
     resource_name: str
-    message: str  # One or two sentences for notifications.
+    message: str  # One or two sentences about the event for notifications.
     labels: dict[str, str] = {}  # Labels of the event's resource, which triggers of automations can use.
     payload: dict[str, Any] = {}

@@ -9,7 +9,7 @@ VALUE = re.compile(r"=[^&;#]*")
 
 
 def redacted(text: str) -> str:
-    """Return the text with the credentials, query values and fragments of all URLs replaced by `***`.
+    """Return the text, in which `***` replaces the credentials, query values and fragments of all URLs.
 
     All query values are hidden, because any of them may be a signature. The names of query parameters are kept.
     """

@@ -13,19 +13,20 @@ from rnnlm.storage.records import (
     TokenizerRecord,
 )
 
-# The alias of a registered version. The champion is the version in use; a challenger did not replace it.
+# The alias of a registered version. The champion is the version in use; a challenger is a version that did not replace
+# it.
 Alias = Literal["champion", "challenger"]
 
 
 class PartScore(Record):
-    """The score of one part of a model on a whole split, without the other part."""
+    """The score of one part of a mixture on a whole split, without the other part."""
 
     perplexity: float
     bits_per_byte: float
 
 
 class CountsScore(PartScore):
-    """The score of a Kneser-Ney model of the training text."""
+    """The score of a Kneser-Ney model that was counted on the training text."""
 
     order: int  # The number of tokens in the longest n-gram, including the predicted one.
     seconds: float | None  # The seconds that counting the training text took, or None if they are unknown.
@@ -40,7 +41,7 @@ class SplitScore(Record):
 
     split: str
     model: str = "network"  # The scored model: a network, an n-gram model, or a mixture of both.
-    tokens: int  # The number of predicted tokens.
+    tokens: int  # The number of predicted tokens in the split.
     nll_nats_per_token: float
     perplexity: float
     bits_per_byte: float
@@ -60,7 +61,7 @@ class SplitScore(Record):
 
 
 class EvaluationRecord(StageRecord):
-    scores: dict[str, SplitScore]  # The scores by split.
+    scores: dict[str, SplitScore]  # The score of each split.
 
 
 class SamplesRecord(StageRecord):
@@ -68,13 +69,13 @@ class SamplesRecord(StageRecord):
 
 
 class Evidence(Record):
-    """The evidence of comparing a candidate with an earlier version on the same lines; see evaluation/paired."""
+    """The evidence from comparing a candidate with an earlier version on the same lines; see evaluation/paired."""
 
     documents: int  # The number of validation documents that neither model was trained on.
     # The number of lines of these documents that are compared. It is None in versions of rnnlm 0.3 or older, which
     # compared all lines.
     lines: int | None = None
-    blocks: bool = False  # True if the bootstrap drew runs of lines, because there are few documents.
+    blocks: bool = False  # Whether the bootstrap drew runs of lines, because there are few documents.
     # The number of units that the bootstrap drew: documents, runs of lines, or at most 10,000 groups of neighbouring
     # documents.
     units: int
@@ -83,7 +84,8 @@ class Evidence(Record):
     champion_nats_per_byte: float
     # The loss of the candidate minus that of the champion in nats per byte. It is negative if the candidate is better.
     difference: float
-    lower: float  # The one-sided bounds of the difference, each of which holds with the probability `confidence`.
+    # The one-sided lower and upper bounds of the difference, each of which holds with the probability `confidence`.
+    lower: float
     upper: float
     confidence: float  # The confidence of each bound; see rnnlm/evaluation/paired/bootstrap.py.
     resamples: int
@@ -102,13 +104,13 @@ class ListedVersion(Record):
     aliases: tuple[str, ...]
     validation_perplexity: float | None
     test_perplexity: float | None = None
-    bits_per_byte: float | None  # The bits per byte of the test split.
+    bits_per_byte: float | None  # The version's bits per byte on the test split.
     dataset_id: str
-    created: str  # The time of the registration in ISO 8601, UTC.
+    created: str  # The time of the version's registration in ISO 8601, UTC.
 
 
 class MeanScore(Record):
-    """The scores of one model on one split over several runs."""
+    """The scores of a model on one split over several runs."""
 
     split: str
     model: str  # The model's name, as in SplitScore.model. The network of a mixture is also scored alone.
@@ -124,7 +126,7 @@ class SeedScores(Record):
     """The scores of runs that differ only in their seed. The model of the first run is registered."""
 
     run_ids: tuple[str, ...]
-    scores: tuple[MeanScore, ...]  # For each split, the scores of the network and, if there is one, of the mixture.
+    scores: tuple[MeanScore, ...]  # The scores on each split of the network and, if there is one, of the mixture.
 
 
 class RegisteredVersion(StageRecord):
@@ -137,9 +139,9 @@ class RegisteredVersion(StageRecord):
     evidence: Evidence | None = None
     own_evidence: Evidence | None = None  # The evidence on the lines that the champion had held out from its training.
     kept: int = 0  # The number of runs in a row that kept the champion, including this one.
-    kept_since: str = ""  # The time of the first of these runs, in ISO 8601, UTC.
-    created: str = ""  # The time of the registration in ISO 8601, UTC.
-    repaired: bool = False  # True if damaged files of the registered version were written again.
+    kept_since: str = ""  # The time of the first of these `kept` runs, in ISO 8601, UTC.
+    created: str = ""  # The time of the version's registration in ISO 8601, UTC.
+    repaired: bool = False  # Whether damaged files of the registered version were written again.
     url: str = ""  # The address of the version's page in MLflow.
     before: ListedVersion | None = None  # The version registered before this one, or None if this is the first version.
     # The present champion if this version is a challenger, otherwise the champion that this version replaced.
@@ -155,7 +157,7 @@ class LoggedRecord(Record):
     run_url: str | None
     run_list_url: str | None = None
     loss_curve: Path | None
-    # A small plot for the summary, which Prefect stores in its database after each run.
+    # A small plot for the summary. It is small, because Prefect's database stores one for each run.
     small_loss_curve: Path | None = None
 
 
@@ -190,7 +192,7 @@ class TrainedRecord(Record):
 
     @property
     def is_unchanged(self) -> bool:
-        """True if every stage was skipped because an earlier run had the same text, settings and program."""
+        """True if every stage was skipped, because text, settings and program are the same as in an earlier run."""
         return all(stage.skipped for stage in self.stages.values())
 
     @property

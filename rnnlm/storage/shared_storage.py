@@ -1,4 +1,4 @@
-"""Shared storage, such as S3. Finished folders are copied there, and fetched from there by other machines.
+"""Shared storage, such as S3, to which finished folders are copied and from which other machines fetch them.
 
 The environment variable RNNLM_STORAGE contains its address, which is s3://bucket/prefix or any other address of
 pyarrow.fs. Credentials, region and endpoint are configured as for the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
@@ -60,7 +60,7 @@ class Storage:
         try:
             files = read_marker(folder)
         except ValueError:
-            return True  # The caller verifies the folder and finds the damage.
+            return True  # The caller verifies the folder and finds the damaged marker.
         for file in files:
             self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
@@ -117,7 +117,7 @@ class Storage:
 
 
 def read_marker(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file in the folder's COMPLETE marker. Every name is that of a file inside the folder.
+    """Return the sha256 of each file in the folder's COMPLETE marker. Each name leads to a path inside the folder.
 
     Compiled modules in markers of rnnlm 0.3 are left out, because Python rewrites them when a file is moved. Raise one
     of ABSENT if the marker is missing, and ValueError with a description if it is damaged.
@@ -143,7 +143,7 @@ def is_compiled(name: str) -> bool:
 
 
 def files_of(name: str, folder: Path) -> str:
-    """Return the path in the shared storage for the files of a local folder."""
+    """Return the path in the shared storage under which the files of a local folder are stored."""
     return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 

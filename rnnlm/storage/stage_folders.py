@@ -1,4 +1,4 @@
-"""The folders in which stages store their results. Other packages read the files in them through these classes.
+"""The folders in which stages store their results. Other packages read their files through these classes.
 
 A file that is missing or not JSON is read as an empty dictionary, unless a method documents another behaviour. A caller
 that needs an undamaged folder checks it first; see storage/stages.py.
@@ -77,7 +77,7 @@ class RunFolder:
 
     @classmethod
     def all(cls, home: Home) -> Iterator[Self]:
-        """Yield the folders of all runs that were started, in no particular order."""
+        """Yield the folders of all runs that were started, in arbitrary order."""
         return (cls(path.parent) for path in home.runs.glob("*/started.json"))
 
     @property

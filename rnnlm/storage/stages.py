@@ -1,4 +1,4 @@
-"""Stages that run once: their versions, keys and locks, the verification of outputs, and logging."""
+"""Stages that run once: their versions, keys and locks, the verification of their outputs, and logging."""
 
 import functools
 import logging
@@ -18,8 +18,8 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
-# The version of each stage is part of the key of its output, and so are the versions of libraries. Increase it when the
-# same input gives another output, so that existing output is created again.
+# The version of each stage's output. It is part of the output's key, as are the versions of libraries. Increase it when
+# the same input gives another output, so that existing output is created again.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -36,18 +36,18 @@ STAGE_VERSIONS = {
     "ngram": 1,
     "scoring": 5,
     "reference-scores": 2,
-    "bundle": 6,  # The bundle of a registered model.
+    "bundle": 6,  # The version of the format of a registered model's bundle.
 }
-# The resolution of time stamps in the coarsest file systems. Two changes at least this far apart have different time
-# stamps.
+# The resolution of time stamps in the coarsest file systems, in which changes at least this far apart have different
+# time stamps.
 SETTLED_NANOSECONDS = 2_000_000_000
 P = ParamSpec("P")
-Stamp = list[Any]  # The sha256 of a file, followed by its size, modification time and change time when it was hashed.
+Stamp = list[Any]  # A list of a file's sha256, size, modification time and change time when it was hashed.
 R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Return a decorator for a stage, which logs the stage with its time and explains the error if the disk is full."""
+    """Return a decorator for a stage, which logs the stage with its duration and explains errors of a full disk."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -182,7 +182,7 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def is_ours(path: Path) -> bool:
-    """Return True if rnnlm wrote the file. Compiled modules of Python are other files."""
+    """Return True if rnnlm wrote the file. Only compiled modules are written by Python."""
     return path.is_file() and not is_compiled(str(path))
 
 
@@ -257,8 +257,9 @@ def is_settled(stamp: list[int], began: int) -> bool:
 
 
 def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
-    """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip these files."""
-    with suppress(OSError, HomeError):  # If the rnnlm home is not writable, all files are hashed each time.
+    """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip them."""
+    # Without the record, which cannot be written in a read-only home, all files are hashed each time.
+    with suppress(OSError, HomeError):
         home.make(home.verified)
         write_json(verified_path(home, folder), verified)
 
@@ -281,13 +282,13 @@ def is_complete(folder: Path) -> bool:
 
 
 def move_aside(final: Path) -> None:
-    """Rename `final`, if it exists, so that its replacement can get its name. move_back() can undo the renaming."""
+    """Rename `final`, if it exists, so that its replacement can have its name. move_back() undoes the renaming."""
     if final.exists():
         final.replace(replaced_path(final))
 
 
 def move_back(final: Path) -> None:
-    """Undo move_aside, unless the replacement exists."""
+    """Undo the renaming by move_aside, unless the replacement exists."""
     if replaced_path(final).exists() and not final.exists():
         replaced_path(final).replace(final)
 

@@ -1,4 +1,4 @@
-"""Pretrained tokenizers, renumbered so that the four special tokens have the same ids as in all other tokenizers."""
+"""Pretrained tokenizers, renumbered so that their special tokens have the same ids as in all other tokenizers."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def load_pretrained(name: str) -> Tokenizer:
     setting = f"tokenizer.kind: {PRETRAINED_PREFIX}{name}"
     try:
         loaded: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # transformers raises many types of errors for a wrong folder or a network failure.
+    except Exception as error:  # transformers raises errors of many types for a wrong folder or a network failure.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"{setting}: AutoTokenizer cannot load it ({reason:.160});\n"
@@ -51,8 +51,7 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
     old |= {added["content"]: added["id"] for added in saved["added_tokens"]}
     others = sorted((piece for piece in old if piece not in special), key=lambda piece: old[piece])
     new = {piece: id for id, piece in enumerate([*special, *others])}
-    # The library recognizes an added token only if the model's vocabulary contains it. All added tokens are therefore
-    # inserted.
+    # All added tokens are inserted into the model's vocabulary, because the library otherwise does not recognize them.
     if is_unigram:
         model["vocab"] = [[piece, UNREACHABLE if piece in special else scores.get(piece, UNREACHABLE)] for piece in new]
         model["unk_id"] = 1

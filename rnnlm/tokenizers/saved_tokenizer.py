@@ -19,7 +19,8 @@ from .splitters import EMPTY, SPLITTINGS, untrained
 TOKENIZER_FILE = "tokenizer.json"
 PRETRAINED_PREFIX = "pretrained:"
 LARGEST_VOCABULARY = 1 << 24
-LONGEST_LITERAL = 1_000  # The largest number of characters in an unknown_literal.
+# The largest number of characters in unknown_literal, the corpus's own spelling of unknown words.
+LONGEST_LITERAL = 1_000
 # The largest factor by which the replacements of a pretrained tokenizer may make a text longer.
 LARGEST_TEXT_GROWTH = 1_000
 
@@ -44,7 +45,7 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # All errors of the library are of the type Exception.
+    except Exception as error:  # The library raises errors of the type Exception only.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
@@ -63,7 +64,7 @@ def size_of_model(folder: Path) -> Any:
     """Return the vocabulary size in the model's config.json, or None if the folder has no such file."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    # The reader of the model reports a damaged config.json.
+    # A damaged config.json is reported later, by the reader of the model.
     except (OSError, ValueError, RecursionError, AttributeError):
         return None
 
@@ -96,7 +97,7 @@ def check_components(saved: Any, kind: str, splitting: str, literal: str | None)
 
 
 def is_part(found: Any, expected: Any) -> bool:
-    """Return True if `found` equals `expected`, apart from fields that older versions of tokenizers lack."""
+    """Return True if `found` equals `expected`, apart from fields that older versions of the library lack."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return bool(found == expected)
     return found.get("type") == expected["type"] and found.items() <= expected.items()

@@ -1,4 +1,4 @@
-"""The first step of each kind of tokenizer, which splits a line before the vocabulary is used.
+"""The first step of each kind of tokenizer, which splits a line into pieces before the vocabulary is used.
 
 Training starts with these tokenizers. A saved tokenizer.json must contain the same splitters; see saved_tokenizer.py.
 The module is copied into every bundle.
@@ -10,10 +10,10 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-# The white space at which Python's str.split splits, as a regular expression of the tokenizers library.
+# The white space at which Python's str.split splits, as a regular expression for the tokenizers library.
 WHITE_SPACE = r"[\s\x1c-\x1f]"
-PUNCTUATION = r"\w+|[^\w\s]"  # The pattern matches runs of letters and digits, and single punctuation marks.
-# The pattern matches the words of a textbook's tokenizer. All other characters are dropped.
+PUNCTUATION = r"\w+|[^\w\s]"  # A pattern for runs of letters and digits, and for single punctuation marks.
+# A pattern for the words of a textbook's tokenizer, which drops all other characters.
 TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"
 SPLITTINGS = ("whitespace", "punctuation", "textbook")
 EMPTY: dict[str, Callable[[], Any]] = {
@@ -35,7 +35,7 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
         tokenizer.decoder = decoders.Fuse()
     elif kind == "word":
         split_words(tokenizer, splitting, unknown_literal)
-    else:  # All other kinds work on bytes.
+    else:  # Tokenizers of all other kinds work on bytes.
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
@@ -46,7 +46,7 @@ def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | Non
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
         # Words that are spelled like special tokens are replaced by <unk>, so that text never becomes a special token.
-        # tokenizer.json contains the normalizer that replaces them.
+        # The normalizer in tokenizer.json replaces them.
         never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
         spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
         tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")

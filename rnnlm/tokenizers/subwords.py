@@ -9,8 +9,8 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.tokenizers.splitters import untrained
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-# The log-probability of a special token's spelling in a unigram model. Because it is so low, the same text is always
-# encoded by its bytes.
+# The log-probability of a special token's spelling in a unigram model. It is so low that such text is always encoded by
+# its bytes.
 UNREACHABLE = -1e6
 
 

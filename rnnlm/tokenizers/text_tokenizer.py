@@ -33,14 +33,14 @@ PLAIN_GAP_BITS = math.log2(256 / 255)  # The bits for an expected gap between wo
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)
 # The bits for one space before the first word or after the last one, as in the Penn Treebank.
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)
-# The bits for the information that an `<unk>` is the corpus's own literal and not an unknown word.
+# The bits for the information whether an `<unk>` is the corpus's own literal or an unknown word.
 LITERAL_BITS = math.log2(6 / 5)
 # The pattern by which tokenizers over bytes first split a line (Radford et al. 2019), in its form for printable ASCII.
 # Encoding the resulting pieces one by one gives the same tokens as encoding the line. Most pieces are a word with the
 # space before it.
 ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[-`{-~]+| +(?![^ ])| +")
-# A simpler pattern for all other lines. The full pattern never joins two non-spaces that a space separates, so these
-# pieces can also be encoded one by one.
+# A simpler pattern for all other lines. Its pieces can also be encoded one by one, because the full pattern never joins
+# two non-spaces that a space separates.
 SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
 BYTE_SPACE = "Ġ"  # The character that represents the space in tokenizers over bytes.
 # The largest number of cached pieces, and the largest number of characters in each. They need at most 20 MB.
@@ -51,7 +51,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # An unpaired surrogate, which U
 class PieceIds(dict[str, bytes]):
     """A cache with the ids of each piece of text as int32 bytes.
 
-    Most words occur repeatedly, so they are encoded once.
+    Most words occur repeatedly, so they are encoded only once.
     """
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
@@ -61,7 +61,7 @@ class PieceIds(dict[str, bytes]):
         ids = array("i", self.encode(piece)).tobytes()
         if len(piece) <= LONGEST_REMEMBERED:
             if len(self) >= REMEMBERED_PIECES:
-                self.clear()  # The full cache is emptied, because the language of the text may have changed.
+                self.clear()  # The cache is emptied when it is full, because the language of the text may have changed.
             self[piece] = ids
         return ids
 
@@ -139,7 +139,7 @@ class TextTokenizer:
         """Return the ids of a piece from `_split`."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
-        # The library's model encodes the piece without its splitter, which takes half the time.
+        # The piece needs no splitting, so it is passed to the library's model directly, which takes half the time.
         if is_plain(piece) and ASCII_PIECE.fullmatch(piece):
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
         return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
@@ -215,9 +215,9 @@ class TextTokenizer:
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield each white space that is not the expected single space, and True if it is at an end of the line."""
+        """Yield each white space that is not the expected single space, with True if it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # Most lines have no unexpected gap.
+            return  # The line has no unexpected gap, like most lines.
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):
@@ -232,7 +232,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
     """Call the tokenizers library. Raise ModelError if a pretrained tokenizer.json fails on this text."""
     try:
         return function(*arguments, **settings)
-    except BaseException as error:  # A panic in Rust is not a subclass of Exception.
+    except BaseException as error:  # A panic in the library's Rust code is not a subclass of Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(

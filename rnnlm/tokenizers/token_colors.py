@@ -1,10 +1,10 @@
-"""Display of the tokens of a line in colours on a terminal."""
+"""The display of the tokens of a line in colours on a terminal."""
 
 from rnnlm.display.text_layout import visible
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 BACKGROUNDS = (44, 42, 45, 46)  # The ANSI background colours blue, green, magenta and cyan, which are used in turn.
-UNKNOWN = 41  # The ANSI background colour red.
+UNKNOWN = 41  # The ANSI background colour red, for unknown words.
 RESET = "\x1b[0m"
 
 

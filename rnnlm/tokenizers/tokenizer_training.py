@@ -1,4 +1,4 @@
-"""The tokenizer stage: it trains a tokenizer on the training split or loads a pretrained one, and saves it."""
+"""The tokenizer stage, which trains a tokenizer on the training split or loads a pretrained one, and saves it."""
 
 import json
 import math
@@ -25,7 +25,7 @@ SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
 SMALLEST_DEFAULT_VOCABULARY, LARGEST_DEFAULT_VOCABULARY = 512, 8_000
 # The default vocabulary size of subwords is SUBWORDS_OF_ONE_BYTE * √(bytes of the text).
 SUBWORDS_OF_ONE_BYTE = 4.0
-PIECE_BYTES = 256 << 10  # The size of each excerpt of a large corpus on which subwords are trained.
+PIECE_BYTES = 256 << 10  # The size in bytes of each excerpt of a large corpus on which subwords are trained.
 
 
 @stage("tokenizer")
@@ -78,7 +78,7 @@ def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerC
     """Return the configuration with the default vocabulary size if none is configured.
 
     The default is 8,000. For subwords of a text below 4 MB it is 4 √bytes, but at least 512, because a subword that
-    occurs only a few times contributes little; docs/reference/corpora.md has the measurements.
+    occurs only a few times hardly lowers the loss; docs/reference/corpora.md has the measurements.
     """
     if config.vocabulary_size is not None:
         return config
@@ -89,7 +89,7 @@ def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerC
 
 
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
-    """Yield the lines of the training documents. If the text exceeds byte_limit, yield evenly spread excerpts.
+    """Yield the lines of the training documents. If the text exceeds byte_limit, yield evenly spaced excerpts.
 
     Only the excerpts are read, so that the duration does not grow with the corpus.
     """
@@ -109,8 +109,8 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
-    # Only callers that request special tokens, such as the pipelines of transformers, use this post-processor. Their
-    # texts then begin with <bos>, as in rnnlm's own generation.
+    # This post-processor is used only if a caller requests special tokens, as the pipelines of transformers do. Texts
+    # then begin with <bos>, as in rnnlm's own generation.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )

@@ -10,7 +10,7 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
 
 def train_vocabulary(counts: Counter[str], config: TokenizerConfig) -> Tokenizer:
-    """Return a tokenizer with the special tokens, followed by the words ordered by descending count, then spelling."""
+    """Return a tokenizer of the special tokens and the counted words, ordered by descending count, then spelling."""
     tokenizer = untrained(config.kind, config.splitting, config.unknown_literal)
     left_out = {*SPECIAL_TOKENS, *([config.unknown_literal] if config.kind == "word" else [])}
     frequent = (word for word, count in counts.items() if count >= config.minimum_count and word not in left_out)

@@ -53,7 +53,7 @@ class WordCounts:
 def count_corpus(
     corpus: CorpusRecord, config: TokenizerConfig, folder: Path, open_engine: OpenEngine = in_this_process
 ) -> Counter[str]:
-    """Return the number of occurrences of each word in the training documents. It does not depend on the engine.
+    """Return the number of occurrences of each word in the training documents, which does not depend on the engine.
 
     `folder` receives a file for each byte range of the corpus. Ranges that already have a file are not counted again.
     """
@@ -71,7 +71,7 @@ def count_corpus(
 def count_byte_range(corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path) -> Path:
     """Count the words of the training documents in a byte range. Return a file with rows (word, count).
 
-    The counts are returned in a file, because Prefect keeps the results of tasks in memory for some time.
+    The result is a file, because Prefect keeps the values that tasks return in memory for some time.
     """
     path = folder / f"{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet"
     if not path.exists():

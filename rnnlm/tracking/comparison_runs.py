@@ -30,16 +30,16 @@ class ComparisonRun:
     figures: Path  # The file with the results. Its modification time is the time of the metrics.
     files: Sequence[Path]
     tags: Mapping[str, str]
-    children: Sequence[str] = ()  # The ids of MLflow runs that are nested below this one.
+    children: Sequence[str] = ()  # The ids of MLflow runs that are nested below this run.
     reuse: bool = True  # Whether to look for an earlier run with the same key.
 
 
 def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun) -> str | None:
-    """Log a comparison to its MLflow run, and return the address of this run.
+    """Log a comparison to its MLflow run, and return the run's address, or None if MLflow is unavailable.
 
-    This is the newest run with the comparison's key. If there is none, or if `reuse` is false, it is a new run. Nothing
-    is logged to a finished run. Logging may be repeated after a kill, because the time stamps are those of the results.
-    If MLflow is unavailable, return None.
+    The MLflow run is the newest one with the comparison's key, or a new one if there is none or `reuse` is false.
+    Nothing is logged to a finished run. Logging may be repeated after a kill, because the time stamps are those of the
+    results.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:
@@ -51,7 +51,7 @@ def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun
         tags = {tag: value, **comparison.tags}
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=comparison.name)
         if run.info.status != "FINISHED":
-            measured = round(comparison.figures.stat().st_mtime * 1000)  # The time of the measurements in milliseconds.
+            measured = round(comparison.figures.stat().st_mtime * 1000)  # The time of the results in milliseconds.
             params = [Param(setting, as_text(value)) for setting, value in comparison.settings.items()]
             metrics = [
                 Metric(metric, value, measured, step)

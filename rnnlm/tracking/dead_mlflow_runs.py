@@ -1,4 +1,4 @@
-"""A function that ends the MLflow runs of killed trainings. MLflow would show them as RUNNING forever."""
+"""A function that ends the MLflow runs of killed trainings, which MLflow would otherwise show as RUNNING."""
 
 import logging
 
@@ -26,7 +26,7 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = RunFolder(folder).tracking
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # If no other rnnlm home uses the store, a run without a folder comes from a backup, or its folder was
+            # In a store that only this rnnlm home uses, a run without a folder is from a backup, or its folder was
             # removed.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):

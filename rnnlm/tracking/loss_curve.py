@@ -17,7 +17,7 @@ def smoothed(values: list[float]) -> list[float]:
 
 
 def spans_decades(values: list[float]) -> bool:
-    """Return True if a logarithmic scale is needed, because the smallest value is below a hundredth of the largest."""
+    """Return True if the smallest value is below a hundredth of the largest, which needs a logarithmic scale."""
     return bool(values) and 0 < min(values) < max(values) / 100
 
 
@@ -65,5 +65,5 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label=label)
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    # The legend is above the panel, because a curve would cross it inside the panel.
+    # The legend is above the panel, where no curve crosses it.
     loss.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0, ncols=2)

@@ -36,7 +36,7 @@ def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
 
 
 def run_list_address(run_url: str) -> str:
-    """Return the address of the list of all runs in the run's experiment, which includes their perplexity."""
+    """Return the address of the list of all runs in the run's experiment, which shows their perplexity."""
     return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
@@ -61,7 +61,7 @@ def ui_address(home: Home) -> str:
 
 
 def ui_answers(home: Home) -> bool:
-    """Return True if links to MLflow's pages work now.
+    """Return True if links to MLflow's pages can be opened now.
 
     A server that the user has configured is assumed to be running.
     """

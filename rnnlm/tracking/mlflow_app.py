@@ -13,17 +13,17 @@ from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# The paths of artifact files. Requests for them may be as large as models, because MLflow reads them in small blocks.
+# The paths of artifact files. The size of their requests is not limited, because MLflow reads them in small blocks.
 STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("api", "ajax-api"))
 
 
 def create_app() -> "ASGIApp":
-    """Return an application with MLflow's API and pages, for MLflow's accounts (MLFLOW_AUTH_CONFIG_PATH)."""
+    """Return an ASGI application with MLflow's API and pages, for the accounts in MLFLOW_AUTH_CONFIG_PATH."""
     from mlflow.server.auth import create_app as create_app_with_accounts
 
     shorten_accept_errors()
-    # Each worker process of the server creates the tables of accounts and the first account if they are missing. One
-    # does it at a time, because MLflow's migrations fail if two run at once.
+    # Each worker process of the server creates missing tables of accounts and the first account. The processes take
+    # turns, because MLflow's migrations fail if two run at once.
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         application = create_app_with_accounts()
@@ -34,8 +34,8 @@ def create_app() -> "ASGIApp":
 async def has_account(authorization: str) -> bool:
     """Return True if MLflow knows the account and the password in the header Authorization.
 
-    MLflow remembers a success for `auth_cache_ttl_seconds` of its configuration. Otherwise it hashes the password, in
-    a thread, because that takes longer than most requests.
+    MLflow remembers a success for `auth_cache_ttl_seconds` of its configuration. Otherwise, it hashes the password in a
+    thread, because hashing takes longer than most requests.
     """
     import anyio.to_thread
     from mlflow.server import app
@@ -46,7 +46,7 @@ async def has_account(authorization: str) -> bool:
         with app.test_request_context(headers={"Authorization": authorization}):
             return isinstance(authenticate_request(), Authorization)
 
-    # MLflow fails if the header holds anything else than an account and a password.
+    # MLflow fails if the header contains anything else than an account and a password.
     given = Authorization.from_header(authorization)
     is_basic = given is not None and given.type == "basic" and given.username is not None
     return is_basic and await anyio.to_thread.run_sync(authenticate)

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-# The tag with the key of a training. If the run is trained again, it gets a new key.
+# The tag with the key of a training. A repeated training of the same run has a new key.
 TRACKING_KEY = "rnnlm.tracking_key"
-CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # MLflow's names for the uses of the splits.
+# MLflow's names for the purposes of the splits.
+CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 LONGEST_PARAMETER = 500  # The maximum number of characters of a parameter's value in MLflow.
 DIGEST_CHARACTERS = 36  # The maximum number of characters of a dataset's digest in MLflow.
-CORPUS, DECISION = "corpus", "decision"  # Tags that are shown as columns, by which users filter runs.
+CORPUS, DECISION = "corpus", "decision"  # Tags that MLflow shows as columns, by which users filter runs.
 NOTE = "mlflow.note.content"  # The tag with the description of a run or experiment.
-# The separator after the scores in the description of a run. The text after it was written before training.
+# The separator after the scores in a run's description. The text after the separator was written before training.
 SCORES_END = "\n\n---\n\n"
 
 
@@ -46,7 +47,7 @@ SCORES_END = "\n\n---\n\n"
 class RunOrigin:
     """The flow run that started a training. The library does not depend on a particular orchestrator."""
 
-    name: str  # The name that the orchestrator shows.
+    name: str  # The name of the flow run that the orchestrator shows.
     url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
     deployment: str = ""  # The name of the deployment, or "" if a user started the run by a command.
 
@@ -98,13 +99,13 @@ def tracker_of(
     origin: RunOrigin | None = None,
     members: int = 0,
 ) -> RunTracker:
-    """Return the tracker of a run. If an earlier process was killed, the metrics that it logged are kept.
+    """Return the tracker of a run. Metrics that a killed process has logged are kept.
 
     `members` is the number of networks of an ensemble.
     """
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        """Return the id of the RUNNING MLflow run with this key. Configuration and dataset are logged to it."""
+        """Return the id of the RUNNING MLflow run with this key, to which configuration and dataset are logged."""
         from mlflow.entities import Param
 
         experiment = experiment_id(client, home, config.tracking.experiment)
@@ -120,8 +121,7 @@ def tracker_of(
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
         mlflow_run_id = str(run.info.run_id)
-        # MLflow's parameters cannot be changed. A setting that does not affect the results may differ, and MLflow keeps
-        # its first value.
+        # A parameter that was already logged keeps its first value, because MLflow's parameters cannot be changed.
         new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
         # MlflowClient splits the parameters into batches that the server accepts.
         client.log_batch(mlflow_run_id, params=new)
@@ -140,8 +140,8 @@ def shown_tags(
     """Return the tags that MLflow shows in separate columns: user, source, and the description in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    # The n-gram model is left out of the description, because its mixture is only fitted after training. The sentence
-    # about the scores mentions it.
+    # The description mentions no n-gram model yet, because its weights in the mixture are fitted after training. The
+    # sentence about the scores mentions it.
     model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
     note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
@@ -154,12 +154,12 @@ def shown_tags(
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
-    """Return the value of each field by its dotted path, as JSON. Strings have no quotes."""
+    """Return the value of each setting by its dotted path, as JSON but without quotes around strings."""
     return {path: as_text(value) for path, value in flatten(as_stored(config).model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:
-    """Return a parameter's value as JSON. Strings have no quotes."""
+    """Return a parameter's value as JSON, but without quotes around a string."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -187,7 +187,7 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """Return a digest for a split: the dataset's id, followed by the split's name unless this is `train`.
+    """Return a digest for a split: the dataset's id, followed by the split's name unless the split is `train`.
 
     The digests must differ, because MLflow stores only one dataset for each digest.
     """
@@ -196,7 +196,7 @@ def split_digest(dataset: DatasetRecord, split: str) -> str:
 
 
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
-    """Return the run record with the id of its MLflow run in the present store. A missing run is created."""
+    """Return the run record with the id of its MLflow run in the present store, which is created if it is missing."""
     with best_effort("the run"), reaching_mlflow(home) as client:
         return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
     return run

@@ -20,7 +20,8 @@ from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient  # Other modules import mlflow inside functions, because importing it takes 2 s.
+    # The import is only for type annotations. Functions import mlflow themselves, because this takes 2 s.
+    from mlflow import MlflowClient
     from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ VIEW_STATE = {
     "lifecycleFilter": "Active",
     "datasetsFilter": [],
     "modelVersionFilter": "All Runs",
-    "selectedColumns": [  # By default the list shows no metrics.
+    "selectedColumns": [  # The columns of the list of runs, which shows no metrics by default.
         "attributes.`Duration`",
         "metrics.`test_perplexity`",
         "metrics.`test_bits_per_byte`",
@@ -48,22 +49,21 @@ VIEW_STATE = {
     "viewMaximized": True,
 }
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-# The tag with the experiment's name in the configuration. It remains the same if a user renames the experiment in the
-# UI.
+# The tag with the experiment's configured name, which remains the same if a user renames the experiment in the UI.
 NAME_TAG = "rnnlm.experiment"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     VIEW_TAG: json.dumps(VIEW_STATE),
 }
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # The kinds of databases that MLflow supports as a store.
-# For each module of a database driver, the package to install.
+# The package to install for each module of a database driver.
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
 ENVIRONMENT_DEFAULTS = {  # Environment variables for MLflow, which do not replace values that the user has set.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # By default a call to an unavailable server blocks for 247 s.
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # The timeout in seconds.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # The timeout of a request in seconds.
 }
 
 
@@ -85,12 +85,12 @@ def registry_uri(home: Home) -> str:
 def import_mlflow() -> None:
     """Import MLflow and its store, which takes 2 s.
 
-    Call this function at a time when the process would otherwise wait.
+    This function is called while the process would otherwise wait.
     """
     from mlflow import MlflowClient  # noqa: F401
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: F401
 
-    settle_mlflow()  # MLflow sets up its own logging when it is imported, so logging is set up again.
+    settle_mlflow()  # Logging is set up again, because MLflow changes it when it is imported.
 
 
 def check_addresses() -> None:
@@ -105,7 +105,7 @@ def check_addresses() -> None:
 
 
 def address_problem(address: str) -> str:
-    """Return why MLflow cannot use `address` as a store, with a valid example, or "" if `address` is valid."""
+    """Return the reason why MLflow cannot use `address` as a store, with a valid example, or "" if there is none."""
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)
@@ -126,7 +126,7 @@ def address_problem(address: str) -> str:
 
 
 def database_problem(address: str) -> str:
-    """Return why SQLAlchemy has no engine for this address, such as a missing driver. No connection is made."""
+    """Return the reason why SQLAlchemy has no engine for this address, or "". No connection is made."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -144,7 +144,7 @@ def is_embedded(home: Home) -> bool:
 
 
 def is_empty(home: Home) -> bool:
-    """Return True if this rnnlm home has no store, because nothing was ever tracked."""
+    """Return True if this rnnlm home has no MLflow store, because nothing was ever tracked."""
     return is_embedded(home) and not home.mlflow_database.exists()
 
 
@@ -169,13 +169,12 @@ def prepare_store(home: Home) -> None:
     if is_empty(home):
         home.make(home.root)
         home.make(home.artifacts)
-        # Two processes that open a new store at the same time would corrupt its migration.
+        # Only one process at a time may create the store, because concurrent migrations would corrupt it.
         with home.lock("mlflow"):
             if not home.mlflow_database.exists():
                 make_database(home)
     mend_locations(home.mlflow_database, home.root)
-    # If `mlflow ui` has created the file in SQLite's default mode, the mode cannot be changed while the file is in use.
-    # It only affects the speed.
+    # If `mlflow ui` uses the file in another mode, the mode cannot be changed now. The mode affects only the speed.
     with suppress(sqlite3.OperationalError):
         write_ahead(home.mlflow_database)
     home.keep_private()
@@ -194,9 +193,9 @@ def make_database(home: Home) -> None:
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    settle_mlflow()  # MLflow sets up its own logging when it is imported, so logging is set up again.
+    settle_mlflow()  # Logging is set up again, because MLflow changes it when it is imported.
     partial = home.root / ".mlflow.db.partial"
-    # A killed process may have left such files. No other process uses them, because this one holds the lock.
+    # A killed process may have left these files. No other process uses them, because this process holds the lock.
     for leftover in home.root.glob(f"{partial.name}*"):
         leftover.unlink()
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
@@ -251,13 +250,13 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
     tags = EXPERIMENT_TAGS | {NAME_TAG: name}
     found = client.get_experiment_by_name(name) or renamed_experiment(client, name)
     if found is None:
-        # Without an explicit location, artifacts would be written to the working directory.
+        # The location is set, because artifacts would otherwise be written to the working directory.
         location = (home.artifacts / "experiments").as_uri() if is_embedded(home) else None
         try:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
-            if found is None:  # If an experiment was found, another process has created it in the meantime.
+            if found is None:  # If an experiment was found, another process has created it.
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -280,7 +279,7 @@ def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None"
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """Log failures of MLflow inside the context as warnings."""
+    """Log a failure of MLflow inside the context as a warning about `what`."""
     try:
         yield
     except TrackingError as error:

@@ -21,7 +21,7 @@ CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
 
 class RunOverview(Record):
-    """An overview of one run. Its scores are those of the test split, or None if it was not evaluated yet."""
+    """An overview of one run. Its scores are those of the test split, or None if it has not been evaluated."""
 
     run_id: str
     started: str  # The time when the run was started, in UTC.
@@ -32,7 +32,7 @@ class RunOverview(Record):
     damage: str = ""
     steps: int
     trained_tokens: int
-    validation_perplexity: float | None  # The best validation perplexity so far.
+    validation_perplexity: float | None  # The run's best validation perplexity so far.
     test_perplexity: float | None
     bits_per_byte: float | None
     # The bits per byte of the network without the n-gram model, if the model is a mixture of both.
@@ -53,7 +53,7 @@ class RunComparison(Record):
 
 
 def list_runs(home: Home) -> list[RunOverview]:
-    """Return all runs of the rnnlm home, the last started one first."""
+    """Return all runs of the rnnlm home, beginning with the run that was started last."""
     return sorted(map(overview, RunFolder.all(home)), key=lambda run: run.started, reverse=True)
 
 

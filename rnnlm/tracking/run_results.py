@@ -1,4 +1,4 @@
-"""The results that are logged to the MLflow run of a training: scores, samples, losses, plots, and the decision.
+"""The results that are logged to a training's MLflow run: scores, samples, losses, plots and the decision.
 
 The decision is the registry's decision about the trained model.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-# The prefix of the metrics of each split.
+# The prefix of metric names for each split.
 METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}
 LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
 LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_curve}
@@ -69,7 +69,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """Return a plot in the run's folder, or None if the run has no history. A missing plot is drawn."""
+    """Return a plot in the run's folder, which is drawn if it is missing. Return None if the run has no history."""
     history, picture = RunFolder(run.folder).history, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
@@ -84,7 +84,7 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
     note = with_scores(run.data.tags.get(NOTE, ""), evaluation)
     if note != run.data.tags.get(NOTE):
         client.set_tag(run.info.run_id, NOTE, note)
-    now = round(time.time() * 1000)  # The time in milliseconds.
+    now = round(time.time() * 1000)  # The time of the metrics in milliseconds since 1970.
     scores = {name: value for split in evaluation.scores for name, value in split_scores(evaluation, split).items()}
     known = run.data.metrics
     new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
@@ -92,7 +92,7 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
 
 
 def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, decision: str) -> None:
-    """Show the registry's decision in MLflow's list of runs. A run that was deleted in MLflow remains deleted."""
+    """Show the registry's decision in MLflow's list of runs, unless the run was deleted in MLflow."""
     with ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         for tag, value in ((CORPUS, corpus_name), (DECISION, decision)):
             client.set_tag(mlflow_run_id, tag, value)
@@ -130,7 +130,7 @@ def log_model_scores(
     """Log the scores of each split for the logged model and the dataset, by which MLflow can rank models."""
     from mlflow.entities import Metric
 
-    now = round(time.time() * 1000)  # The time in milliseconds.
+    now = round(time.time() * 1000)  # The time of the metrics in milliseconds since 1970.
     metrics = [
         Metric(name, value, now, 0, model_id, dataset.corpus_name, split_digest(dataset, split))
         for split in evaluation.scores

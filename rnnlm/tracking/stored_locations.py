@@ -1,6 +1,6 @@
 """The absolute paths in MLflow's database.
 
-MLflow only stores absolute paths, so they are rewritten if an rnnlm home was moved.
+They are rewritten if an rnnlm home was moved, because MLflow stores no relative paths.
 """
 
 import logging

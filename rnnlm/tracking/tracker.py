@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
-# The number of intervals for which the tracker waits after a failure, because each attempt may block for 30 s.
+# The number of intervals for which the tracker waits after a failure, because each attempt may take 30 s.
 RETRY_INTERVALS = 10
 # A function that takes a client and a key, and returns the id of the RUNNING MLflow run with this key.
 FindRun = Callable[["MlflowClient", str], str]
@@ -84,11 +84,11 @@ class RunTracker:
         return list(read_measurements(self.files.history, self.history_bytes))
 
     def begin(self, client: "MlflowClient") -> str:
-        """Return the MLflow run's id. The run is created as soon as MLflow is available."""
+        """Return the id of the MLflow run, which is created if it does not exist."""
         if not self.begun or self.mlflow_run_id is None:
             self.save_progress()
             found = self.find_run(client, self.key)
-            if found != self.mlflow_run_id:  # The run or the store is new, so everything must be sent again.
+            if found != self.mlflow_run_id:  # All data must be sent again, because the run or the store is new.
                 self.mlflow_run_id, self.history_bytes, self.samples = found, 0, []
                 self.save_progress()
             self.begun = True

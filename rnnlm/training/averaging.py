@@ -1,4 +1,4 @@
-"""Weight averaging: training continues with the current weights, while their average is evaluated and saved.
+"""Weight averaging: the average of the weights is evaluated and saved, while training continues with the weights.
 
 The kind `mean` is the running mean of the weights (Polyak and Juditsky 1992; Merity, Keskar and Socher 2018 use it for
 language models and start it when the validation loss stalls). The kind `exponential` is an exponential moving average.
@@ -29,13 +29,12 @@ class WeightAveraging:
     def __init__(self, model: nn.Module, start_step: int, every: int = 1, decay: float | None = None) -> None:
         """Prepare an average that begins after `start_step`.
 
-        `decay` is the decay rate of the exponential average per update. If it is None, all updates have the same
-        weight.
+        `decay` is the decay rate of the exponential average per update. If it is None, the average is the running mean.
         """
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        # With this formula, AveragedModel counts the updates on the CPU, so that no update waits for a GPU.
+        # AveragedModel counts its updates on the CPU if it is given a formula, so that no update waits for a GPU.
         self.averaged = AveragedModel(model, multi_avg_fn=formula)
 
     def update(self, model: nn.Module, step: int) -> None:
@@ -58,7 +57,7 @@ class WeightAveraging:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Replace the model's weights by their average inside the context, unless the average has no update yet.
+        """Replace the model's weights by their average inside the context, unless no update has taken place yet.
 
         The context only swaps the storages of the tensors. After it, the model has exactly its former weights, and
         training continues with the same bits as without the context.

@@ -1,4 +1,4 @@
-"""A copy of the weights at the validation with the lowest perplexity so far."""
+"""A copy of a model's weights at the validation with the lowest perplexity so far."""
 
 import math
 

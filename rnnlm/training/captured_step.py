@@ -25,11 +25,10 @@ from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 logger = logging.getLogger(__name__)
 # The largest number of batch shapes with a CUDA graph. Batches of other shapes are not captured.
 MOST_SHAPES = 32
-# The number of attempts to record a graph. A library that loads a kernel during the first recording makes it fail, but
-# not the second one.
+# The number of attempts to record a graph. The first attempt may fail because a library loads a kernel in it.
 RECORDING_ATTEMPTS = 2
-# The number of steps before the recording. They compile kernels, and let libraries such as cuBLAS allocate their
-# workspaces. Neither is allowed during a recording.
+# The number of steps before a recording. In these steps, kernels are compiled and libraries such as cuBLAS allocate
+# workspaces, which is not allowed during a recording.
 WARM_UPS = 2
 T = TypeVar("T")
 # The shape and type of each tensor among a step's arguments. Each Shape has a separate graph.
@@ -85,7 +84,7 @@ class CapturedUpdater(Updater):
 
     widths_vary: bool = False
     recordings: dict[Shape, Recording] = field(default_factory=dict)
-    refused: bool = False  # True after a recording has failed. Nothing is recorded from then on.
+    refused: bool = False  # True after a recording has failed. No further recording is attempted then.
 
     def __post_init__(self) -> None:
         self.parameters = list(self.batch_loss.parameters())
@@ -93,8 +92,8 @@ class CapturedUpdater(Updater):
         self.rates = [torch.zeros((), device=self.device) for _ in self.optimizer.param_groups]
         self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.pool: Any = None  # The graphs share one pool of memory, because only one of them runs at a time.
-        # Loading the optimizer's state allocates new tensors. The existing recordings would update the old ones, so
-        # they are discarded.
+        # Loading the optimizer's state allocates new tensors. The recordings are discarded, because they would update
+        # the old tensors.
         self.optimizer.register_load_state_dict_post_hook(lambda optimizer: self.recordings.clear())
 
     @property
@@ -129,14 +128,14 @@ class CapturedUpdater(Updater):
         extra = rounded_width(inputs.shape[1]) - inputs.shape[1] if self.widths_vary else 0
         if extra:
             columns = (0, 0) * (targets.dim() - 2)
-            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # The id of <pad> is 0.
+            # The padding is 0, which is the id of <pad>.
+            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
         """Record a step on copies of `parts`. The weights and the optimizer's state are not changed."""
         buffers = copied(parts)
-        # The copies are detached. Otherwise they would refer to autograd nodes of the default stream, which a recording
-        # must not use.
+        # The copies are detached, because autograd nodes of the default stream must not be used in a recording.
         saved = [(tensor, tensor.detach().clone()) for tensor in self.changed_tensors()]
         for _ in range(RECORDING_ATTEMPTS):
             try:
@@ -159,7 +158,7 @@ class CapturedUpdater(Updater):
 
     @torch.no_grad()
     def restore(self, saved: list[tuple[Tensor, Tensor]]) -> None:
-        """Undo all steps since `saved`. Tensors of the optimizer's state that did not exist then are set to zero."""
+        """Restore the tensors in `saved`. Tensors of the optimizer's state that are not in `saved` are set to zero."""
         known = {id(tensor) for tensor, _ in saved}
         for tensor in self.changed_tensors():
             if id(tensor) not in known:
@@ -168,7 +167,7 @@ class CapturedUpdater(Updater):
             tensor.copy_(value)
 
     def warm_up(self, buffers: list[MicroBatch]) -> None:
-        """Run the warm-up steps on the stream of the recording, so that gradients are accumulated on this stream."""
+        """Run the warm-up steps on the stream of the recording, so that their gradients are accumulated on it."""
         if self.stream is None:
             for _ in range(WARM_UPS):
                 super().__call__(buffers)
@@ -182,7 +181,7 @@ class CapturedUpdater(Updater):
     def captured(self, buffers: list[MicroBatch]) -> Recording:
         if not self.recordings:
             self.pool = torch.cuda.graph_pool_handle()
-        # Garbage is collected before the recording, which would fail if another graph were freed during it.
+        # Garbage is collected now, because a recording fails if another graph is freed during it.
         gc.collect()
         graph = torch.cuda.CUDAGraph()
         for group in self.optimizer.param_groups:
@@ -198,7 +197,7 @@ class CapturedUpdater(Updater):
         return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
 
     def repeated(self, buffers: list[MicroBatch]) -> Recording:
-        """Return a Recording whose replay computes the step again. It replaces a CUDA graph on the CPU."""
+        """Return a Recording whose replay computes the step again, as a substitute for a CUDA graph on the CPU."""
         empty = torch.zeros(())
         recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
 
@@ -212,7 +211,7 @@ class CapturedUpdater(Updater):
 
     @contextmanager
     def rates_on_device(self) -> Iterator[None]:
-        """Let the optimizer read the learning rates from the tensors in `rates` inside the context.
+        """Replace the optimizer's learning rates by the tensors in `rates` inside the context.
 
         Outside the context, the optimizer's learning rates are plain numbers.
         """
@@ -228,7 +227,7 @@ class CapturedUpdater(Updater):
 
 
 def first_line_of_cause(error: BaseException) -> str:
-    """Return the first line of the original error. A failed recording raises another error after it."""
+    """Return the first line of the original error, which is the cause of the error that a failed recording raises."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -248,7 +247,7 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def shape_of(tensors: list[Tensor]) -> Shape:
-    """Return the key of a step's graph. Steps with the same shapes and types replay the same graph."""
+    """Return the shapes and types of a step's tensors. Steps with the same shapes and types replay the same graph."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 

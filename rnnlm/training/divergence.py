@@ -1,4 +1,4 @@
-"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of a uniform prediction."""
+"""Detection of divergence: a loss or gradient is not finite, or the loss is far above that of a uniform prediction."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,8 +29,7 @@ class DivergenceCheck:
     """
 
     loss_limit: float = math.inf
-    # The number, loss and gradient norm of each step since the last check. The loss and the norm are still on the
-    # device.
+    # The number, loss and gradient norm of each step since the last check. Loss and norm are still on the device.
     unchecked: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, step: int, loss: Tensor, norm: Tensor) -> None:
@@ -40,7 +39,7 @@ class DivergenceCheck:
             self.check()
 
     def check(self) -> None:
-        """Wait for the device. Raise DivergedError for the first diverged step since the last check."""
+        """Wait for the results on the device. Raise DivergedError for the first diverged step since the last check."""
         if not self.unchecked:
             return
         steps, losses, norms = zip(*self.unchecked, strict=True)

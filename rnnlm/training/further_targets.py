@@ -1,4 +1,4 @@
-"""Additional training targets. Without them, the only target of a position is the next token of the text.
+"""Additional training targets of each position, besides the next token of the text.
 
 An extension may add targets, such as tokens drawn from the distribution of a teacher.
 """
@@ -21,11 +21,14 @@ class FurtherTargets(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of additional targets for each token."""
+        """The number of additional targets of each token."""
 
     @property
     def share(self) -> float:
-        """The total weight of the additional targets in the loss. The text's own token has the remaining weight."""
+        """The total weight of a token's additional targets in the loss.
+
+        The text's own token has the remaining weight.
+        """
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
         """Draw the targets of a dataset and write them to the file `path`."""

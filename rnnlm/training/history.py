@@ -57,7 +57,7 @@ class History:
         # line.
         end = path.read_bytes().rfind(b"\n") + 1
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten = b""  # Lines, or the rest of a line, that could not be written to a full disk.
+        self.unwritten = b""  # Lines, or the rest of a line, that could not be written because the disk was full.
         self.stream = path.open("r+b", buffering=0)
         self.stream.truncate(end)
         self.stream.seek(end)
@@ -91,7 +91,7 @@ class History:
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:
-    """Return the step, kind and attempt, which together identify a measurement."""
+    """Return the step, kind and attempt of a measurement, which together identify it."""
     return line["step"], line.get("kind", "training"), line.get("attempt", 0)
 
 

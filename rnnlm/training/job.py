@@ -37,8 +37,8 @@ class Job(Record):
 
 class TrainingResult(Record):
     trained_tokens: int
-    best_validation_perplexity: float  # The perplexity after temperature scaling.
-    temperature: float = 1.0  # The temperature by which the logits were divided.
+    best_validation_perplexity: float  # The validation perplexity after temperature scaling.
+    temperature: float = 1.0  # The temperature by which the logits were divided in temperature scaling.
     process_changes: tuple[ProcessChange, ...] = ()
 
 

@@ -28,7 +28,7 @@ NO_DROPOUT = Dropout()
 
 @dataclass(frozen=True)
 class Draws:
-    """All random values of a step, which are drawn before it."""
+    """All random values of one training step. They are drawn before the step."""
 
     masks: Masks | None = None
     sample: Tensor | None = None  # The class ids for the sampled loss, (classes,) int64.
@@ -47,7 +47,7 @@ class BatchLoss(nn.Module):
         self.dropout = dropout
 
     def draw(self, rows: range, generator: torch.Generator) -> Draws:
-        """Draw the dropout masks, then the classes of a sampled loss, on the CPU.
+        """Draw the dropout masks and the classes of a sampled loss on the CPU, in this order.
 
         `rows` are the indices of the rows of the micro-batch in the whole batch of the step.
         """
@@ -60,7 +60,7 @@ class BatchLoss(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the scalar loss, in nats per predicted token, and the recurrent state after the rows.
 
-        A rank without rows must still take part in averaging gradients. Its loss and all its gradients are 0.
+        If a rank has no rows, its loss and all its gradients are 0, so that it takes part in averaging the gradients.
 
         Args:
             input_ids: The input token ids, (b, t) int64.
@@ -83,7 +83,8 @@ def with_usable_precision(training: TrainingConfig, device: torch.device) -> Tra
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """Return the configured loss.
 
-    `unigram_counts` has shape (V,); see rnnlm/sequences/unigram.py. The sampled loss draws frequent tokens more often.
+    `unigram_counts` has shape (V,); see rnnlm/sequences/unigram.py. The sampled loss samples frequent tokens more
+    often.
     """
     precision, further = getattr(torch, config.product_precision), further_targets(config)
     text_share = 1.0 if further is None else 1 - further.share
@@ -94,7 +95,10 @@ def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
 
 @dataclass(frozen=True)
 class Step:
-    """The results of a step. The loss and the norm are on the device, and have the same values on all ranks."""
+    """The results of a training step.
+
+    The loss and the norm are on the device, and have the same values on all ranks.
+    """
 
     loss: Tensor  # A scalar: the loss in nats per predicted token of the whole batch.
     norm: Tensor  # A scalar: the L2 norm of the gradients before clipping.
@@ -105,9 +109,9 @@ class Step:
 class MicroBatch:
     """Rows of a batch that the model reads together. All tensors are on the model's device."""
 
-    input_ids: Tensor  # (b, t) int64
-    target_ids: Tensor  # (b, t) or (b, t, k) int64
-    state: Tensor | None  # (b, L, S)
+    input_ids: Tensor  # The input token ids, (b, t) int64.
+    target_ids: Tensor  # The target token ids, (b, t) or (b, t, k) int64.
+    state: Tensor | None  # The initial state, (b, L, S).
     draws: Draws
     share: Tensor | None  # A scalar: the micro-batch's fraction of the batch's predicted tokens. None means 1.
     weight: Tensor | None  # A scalar: the weight of the batch's gradient. None means 1.
@@ -135,7 +139,7 @@ class Updater:
 
     @property
     def recorded_shapes(self) -> int:
-        """The number of batch shapes that have a CUDA graph; see captured_step.py."""
+        """The number of batch shapes for which a CUDA graph is recorded; see captured_step.py."""
         return 0
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
@@ -147,8 +151,8 @@ class Updater:
         size = self.process_group.size
         losses, states = [], []
         for index, part in enumerate(micro_batches):
-            # Gradients are averaged over the ranks only in the backward pass of the last micro-batch. They then include
-            # the gradients of earlier micro-batches.
+            # Gradients are averaged over the ranks only in the backward pass of the last micro-batch, which includes
+            # those of earlier micro-batches.
             with self.process_group.no_sync(self.batch_loss, index + 1 < len(micro_batches)):
                 loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
                 if part.share is not None:
@@ -157,7 +161,8 @@ class Updater:
                 # DistributedDataParallel averages the gradients over the ranks. Multiplying the loss by the number of
                 # ranks turns this mean into a sum.
                 (weighted * size if size > 1 else weighted).backward()
-            # A compiled step overwrites its results, so they are cloned. Detaching the state truncates backpropagation.
+            # The losses are cloned, because a compiled step overwrites its results. Detaching the state truncates
+            # backpropagation.
             losses.append(loss.detach().clone())
             states.append(state.detach().clone())
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
@@ -178,7 +183,7 @@ def split_batch(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int
 ) -> list[MicroBatch]:
     """Split this rank's rows into `accumulation` micro-batches with their random draws, and copy them to the device."""
-    # The attribute `module` of DistributedDataParallel is the BatchLoss.
+    # The BatchLoss may be wrapped in a DistributedDataParallel, which has it as attribute `module`.
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
     mean = updater.mean_tokens
@@ -186,7 +191,8 @@ def split_batch(
     pieces = batch.micro_batches(accumulation)
     states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
     rank, size = updater.process_group.rank, updater.process_group.size
-    rows = range(rank, rank + len(batch.input_ids) * size, size)  # Batch.share gives each rank every `size`-th row.
+    # Batch.share gives every `size`-th row of the batch to this rank.
+    rows = range(rank, rank + len(batch.input_ids) * size, size)
     micro_batches = []
     for index, piece in enumerate(pieces):
         # Every micro-batch on every rank draws its values from the same state of the generator.

@@ -23,10 +23,10 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
     set_product_precision(model, getattr(torch, training.product_precision))
     # On a GPU, updating all rows at once is faster.
     by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"
-    # SampledCrossEntropy gives the head's gradient the same form as the embedding's. With several ranks the gradients
-    # are dense, because DDP supports sparse gradients only for embeddings, and gloo needs more time to add 3,000 sparse
-    # rows of 128 numbers (34 ms) than all 32,000 rows of a vocabulary (18 ms). The optimizer then finds the rows that
-    # are not zero.
+    # The embedding's gradient is sparse only in a single process; that of the head has the same form. Several processes
+    # use dense gradients, because DDP supports sparse gradients only for embeddings, and gloo adds 3,000 sparse rows of
+    # 128 numbers in 34 ms but all 32,000 rows of a vocabulary in 18 ms. The optimizer then finds the rows that are not
+    # zero.
     model.embedding.sparse = by_rows and processes == 1
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
@@ -60,24 +60,24 @@ class LazyAdamW(AdamW):
     batch and not on the vocabulary. The bias correction uses the number of steps of the whole parameter.
     """
 
-    # Parameters with dense gradients of which only the rows with a nonzero gradient are updated.
+    # Parameters with dense gradients, of which only the rows with a nonzero gradient are updated.
     by_rows: tuple[Tensor, ...] = ()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         if not any(self.is_lazy(one) for group in self.param_groups for one in group["params"] if one.grad is not None):
-            super().step()  # The fused kernel updates all parameters at once.
+            super().step()  # Update all parameters at once by the fused kernel.
             return
         for group in self.param_groups:
             whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
-            # The fused kernel updates all other parameters at once.
+            # Update all other parameters at once by the fused kernel.
             apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])
             for parameter in group["params"]:
                 if parameter.grad is not None and self.is_lazy(parameter):
                     self.update_rows(parameter, group)
 
     def update_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """Update only the rows of a parameter whose gradient is not zero."""
+        """Update only the rows of a parameter that have a nonzero gradient."""
         assert parameter.grad is not None
         rows, gradient = nonzero_rows(parameter.grad)
         mean, square, step = self.state_of(parameter)
@@ -89,7 +89,7 @@ class LazyAdamW(AdamW):
             tensor.index_copy_(0, rows, updated)
 
     def is_lazy(self, parameter: Tensor) -> bool:
-        """Return True if only the rows of the parameter are updated whose gradient is not zero."""
+        """Return True if only the rows of the parameter with a nonzero gradient are updated."""
         is_sparse = parameter.grad is not None and parameter.grad.is_sparse
         return is_sparse or any(parameter is one for one in self.by_rows)
 

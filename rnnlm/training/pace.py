@@ -1,6 +1,6 @@
 """The length of a training run that is limited to a number of minutes.
 
-The length has upper bounds. It is planned a second time when the speed of the first steps is known.
+The length has upper bounds. It is planned again when the speed of the first steps is known.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.training.job import Job
 
 MOST_EPOCHS = 40
-# Dropout depends on the number of memorable parameters. A parameter of a layer counts as this fraction of a parameter
-# of the embedding, because all tokens share it.
+# The weight of a layer's parameter among the memorable parameters, which determine the dropout. It is below 1, because
+# all tokens share the parameter, unlike those of the embedding.
 LAYERS_SHARE = 0.25
-# The largest argument of dropout_for() in time_budget.py. For larger arguments its result would exceed 0.5.
+# The largest argument of dropout_for() in time_budget.py. For a larger argument, the dropout would exceed 0.5.
 MOST_READINGS = 208
 # The fraction of the minutes that is spent on training steps; the rest is for validation and checkpoints.
 TRAINING_SHARE = 0.95
@@ -26,22 +26,22 @@ KEPT_WITHIN = 0.05
 
 
 def memorable_parameters(count: ParameterCount) -> float:
-    """Return the effective number of parameters that can memorize the text."""
+    """Return the effective number of a network's parameters that can memorize the text."""
     return count.embedding + LAYERS_SHARE * (count.total - count.embedding)
 
 
 def most_epochs(count: ParameterCount, text_tokens: int) -> float:
-    """Return the number of epochs after which the network would only overfit."""
+    """Return the number of epochs after which further training would only overfit."""
     return min(MOST_EPOCHS, MOST_READINGS * text_tokens / memorable_parameters(count))
 
 
 @dataclass
 class Pace:
-    """An object that times the first training steps, and then plans the number of steps a second time."""
+    """A timer of the first training steps, which then plans the number of steps again."""
 
-    seconds: float  # The seconds for all steps, without validations and checkpoints.
+    seconds: float  # The seconds that all steps may take, without validations and checkpoints.
     planned_steps: int
-    most_steps: int  # With more steps the network would only overfit.
+    most_steps: int  # The largest number of steps. With more steps, the network would only overfit.
     last: tuple[int, int] | None = None  # The step and the number of recorded shapes at the last call of plan().
     timed_steps: int = 0
     timed_seconds: float = 0.0

@@ -18,8 +18,8 @@ from rnnlm.training.job import STORE
 
 logger = logging.getLogger(__name__)
 
-# The timeout of collectives. It must exceed the time of validation and samples, which rank 0 computes alone. A dead
-# process is detected sooner, because its connections close and torchrun stops the other processes.
+# The timeout of collectives. It must exceed the time of validations and samples, which rank 0 computes alone. A dead
+# process is detected earlier, because its connections close and torchrun stops the other processes.
 TIMEOUT = timedelta(hours=6)
 
 
@@ -40,7 +40,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def data_parallel(self, module: nn.Module) -> nn.Module:
-        """Wrap a module so that its backward pass averages gradients over all ranks.
+        """Return the module, wrapped so that its backward pass averages gradients over all ranks.
 
         All ranks start with the parameters of rank 0.
         """
@@ -50,7 +50,7 @@ class ProcessGroup:
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def no_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
-        """Return a context in which gradients are not averaged over ranks, if `enabled`.
+        """Return a context in which gradients are not averaged over the ranks if `enabled` is true.
 
         `module` is a module that data_parallel() returned.
         """
@@ -73,7 +73,7 @@ class ProcessGroup:
         return int(value)
 
     def gather_rows(self, rows: Tensor) -> Tensor:
-        """Return the rows of all ranks on the CPU, in the order before Batch.share distributed them."""
+        """Return the rows of all ranks on the CPU, in the order that they had before Batch.share distributed them."""
         if self.size == 1:
             return rows
         rows = rows.to("cpu")
@@ -102,7 +102,7 @@ class ProcessChanges:
         self.note(step=0)
 
     def note(self, step: int) -> None:
-        """Record a change at `step` if the number of processes was different before it."""
+        """Record a change at `step` if a different number of processes computed the previous steps."""
         size, at_start = self.process_group.size, self.process_group.size_at_start
         before = self.changes[-1].processes if self.changes else at_start or size
         if before != size:
@@ -155,7 +155,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     path = os.environ.get(STORE)
     if path is None:
         dist.init_process_group(backend, timeout=TIMEOUT)
-    else:  # Each restart uses a new file, because the old one contains ended processes.
+    else:  # Each restart of the processes uses a new file, because the old file lists processes that have ended.
         store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
         dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=TIMEOUT)
     try:

@@ -1,4 +1,4 @@
-"""Samples during training. They are pages in the run's folder with continuations of the configured prompts."""
+"""Samples during training: pages in the run's folder with continuations of the configured prompts."""
 
 import logging
 from functools import partial
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def write_samples(
     dataset: DatasetRecord, config: GenerationConfig, folder: Path, model: LanguageModel, step: int
 ) -> None:
-    """Write samples/step-….md in the run's folder. Log a warning if the file cannot be written.
+    """Write samples/step-….md to the run's folder. Log a warning if the file cannot be written.
 
     The samples are drawn by a separate random generator, so they do not change the result of training.
     """
@@ -39,6 +39,6 @@ def write_samples(
 
 
 def listener_of_job(job: Job, tracker: Tracker | None = None) -> RunListener:
-    """Return a listener that also writes samples, with the prompts configured in the run's folder."""
+    """Return a listener that also writes samples, for the prompts in the configuration of the run's folder."""
     config = PipelineConfig.model_validate(RunFolder(job.folder).configuration)
     return RunListener(job.folder, tracker, partial(write_samples, job.dataset, config.generation, job.folder))

@@ -12,8 +12,7 @@ from rnnlm.config.training_config import ScheduleConfig
 class RateFactor:
     """The factor by which the peak learning rate is multiplied at each step.
 
-    This is an object and not a function, because LambdaLR.state_dict() stores the attributes of objects. All attributes
-    are JSON values.
+    It is an object and not a function, so that LambdaLR.state_dict() stores its attributes, which are JSON values.
     """
 
     def __init__(self, config: ScheduleConfig, total_steps: int) -> None:
@@ -35,7 +34,7 @@ class RateFactor:
 
 
 class Patience:
-    """A counter that is exhausted after `limit` evaluations in a row without a new lowest value.
+    """A counter that is exhausted after `limit` successive evaluations without a new lowest value.
 
     If `limit` is None, the counter is never exhausted.
     """
@@ -76,7 +75,7 @@ class Schedule(LambdaLR):
     def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: int) -> None:
         self.factor = RateFactor(config, total_steps)
         self.patience = Patience(config.plateau_patience)
-        super().__init__(optimizer, self.factor)  # The same factor applies to all parameter groups.
+        super().__init__(optimizer, self.factor)  # All parameter groups have the same factor.
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""

@@ -1,4 +1,4 @@
-"""Seeds of all random generators, and the states of these generators."""
+"""The seeds and the states of all random generators."""
 
 import hashlib
 import os
@@ -30,9 +30,9 @@ def seed_everything(seed: int, deterministic: bool) -> None:
 def step_generator(seed: int, step: int) -> torch.Generator:
     """Return a CPU generator that depends only on the seed and the step, not on earlier draws.
 
-    Hence no generator state has to be saved for the next step, and evaluations or log lines cannot change it.
+    Hence a checkpoint need not contain its state, and evaluations or log lines cannot change it.
     """
-    # The trailing space must remain, because all results depend on it.
+    # The trailing space must remain, because without it all results would change.
     digest = hashlib.sha256(f"{seed} {step} ".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 

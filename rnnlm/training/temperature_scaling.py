@@ -1,4 +1,4 @@
-"""Temperature scaling: divide all logits by one number against overconfidence (Guo, Pleiss, Sun and Weinberger 2017).
+"""Temperature scaling: the logits are divided by one number, against overconfidence (Guo et al. 2017).
 
 A model that has read its training text many times is overconfident on other text. A temperature above 1 flattens the
 predicted distribution without changing the order of its logits. The temperature is chosen to minimize the loss on the
@@ -19,8 +19,9 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import padding_mask
 
-GRID = 10.0 ** (np.arange(-16, 17) / 16)  # The values of 1 / temperature that are tried, from 0.1 to 10.
-NEIGHBOURS = 4  # The number of grid points on each side of the centre that one pass tries.
+# The values of 1 / temperature for which the loss is computed, from 0.1 to 10.
+GRID = 10.0 ** (np.arange(-16, 17) / 16)
+NEIGHBOURS = 4  # The number of grid points on each side of the centre for which one pass computes the loss.
 FLAT_NATS = 1e-8  # If the largest and the smallest loss differ by less than this, the temperature has no effect.
 
 
@@ -62,7 +63,10 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
 
 def vertex(values: np.ndarray) -> float:
-    """Return the x of the vertex of the parabola through (-1, a), (0, b), (1, c). `values` are a, b and c."""
+    """Return the x coordinate of the vertex of the parabola through (-1, a), (0, b), (1, c).
+
+    `values` are a, b and c.
+    """
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 

@@ -21,11 +21,11 @@ from rnnlm.training.training_speed import remembered_speed
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-MOST_PARAMETERS = 25  # A network has at most this many parameters for each token of the text.
+MOST_PARAMETERS = 25  # The largest number of parameters of a network for each token of the text.
 
 
 class Size(Record):
-    """The size and settings that were chosen for a number of minutes.
+    """The size and settings of a network that were chosen for a number of minutes.
 
     They replace only settings that are null in the configuration.
     """
@@ -33,7 +33,8 @@ class Size(Record):
     hidden_size: int
     epochs: int
     maximum_tokens: int
-    minutes: float  # The expected minutes. They are fewer than allowed if further epochs would only overfit.
+    # The expected minutes of training. They are below the given minutes if further epochs would only overfit.
+    minutes: float
     precision: Precision
     dropout: float
     learning_rate: float
@@ -66,19 +67,19 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            # The minutes are removed. With both settings, the number of tokens would seem to be chosen for the minutes.
+            # The minutes are removed, because the number of tokens would otherwise seem to be chosen for them.
             changes["minutes"] = None
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
-    # The key must contain the paths of null settings, because result_settings() replaces null by defaults.
+    # The key contains the paths of null settings, because result_settings() replaces null by the defaults.
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
     key = digest_of([*facts, minutes, left_open])
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
-        # Because of the stored dataset_id, `rnnlm prune` keeps the file as long as the dataset.
+        # The dataset_id is stored, because `rnnlm prune` keeps the file as long as this dataset.
         return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}
 
     home.make(home.starts)
@@ -113,8 +114,8 @@ def is_open(config: PipelineConfig) -> bool:
     """Return True if the size of the network and the length of its training are chosen for the minutes.
 
     They are not chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a
-    network. They are also not chosen if training starts from another model. The network then keeps the size of this
-    model, and a warm start has its own learning rate and length.
+    network. They are also not chosen if training starts from another model: the network then has that model's size, and
+    a warm start has its own learning rate and length.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None
@@ -125,7 +126,7 @@ def is_open(config: PipelineConfig) -> bool:
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
     """Return the largest network that can read enough tokens in the minutes, with its training settings.
 
-    `speed_of` returns the number of tokens per second on which a configuration trains.
+    `speed_of` returns the training speed of a configuration in tokens per second.
     """
     training, text_tokens = config.training, dataset.predicted_tokens["train"]
     assert training.minutes is not None
@@ -191,7 +192,7 @@ def dropout_for(readings: float) -> float:
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
-    """Return the configuration with this number of units, for measuring the speed of training."""
+    """Return the configuration with `units` units, for measuring the speed of training."""
     model = config.model.model_copy(update={"hidden_size": units})
     training = config.training.model_copy(update={"precision": precision_of(config.training)})
     return config.model_copy(update={"model": model, "training": training})

@@ -58,7 +58,7 @@ class Validation:
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __call__(self, step: int) -> float:
-        """Notify the listener that a validation begins after `step` steps, and return the perplexity."""
+        """Tell the listener that a validation begins after `step` steps, and return the perplexity."""
         self.listener.validating(self.model, step)
         rank, size = self.process_group.rank, self.process_group.size
         batches = self.sample.batches(self.batch_size, rank, size)
@@ -107,7 +107,7 @@ def train(
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))
     checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
     pace = pace_of(job, total_steps, batches_per_epoch)
-    # A Pace may lengthen training, so the feed must not end early.
+    # The feed has the largest possible number of epochs, because a Pace may lengthen training.
     fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
@@ -147,7 +147,7 @@ def train(
 
 
 def warn_about_settings(job: Job, device: torch.device) -> None:
-    """Log the GPU and a replaced precision. Warn of a setting with which training is slow."""
+    """Log the GPU and a replaced precision. Log a warning about a setting with which training is slow."""
     training = job.training
     if device.type == "cuda":
         logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
@@ -161,7 +161,7 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
 
 
 def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
-    """Return the device if it is a GPU that holds the whole training split, else None, to read batches from disk."""
+    """Return the device if it is a GPU that can hold the whole training split, or None to read batches from disk."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
 
@@ -208,7 +208,7 @@ def training_batches(
 
 
 def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_batch: float) -> int:
-    """Return the number of steps in all epochs, or for training.maximum_tokens if that is fewer.
+    """Return the number of steps in all epochs, or for training.maximum_tokens if this number is smaller.
 
     maximum_tokens is converted to steps by the average number of tokens in a batch.
     """

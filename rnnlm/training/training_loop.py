@@ -36,10 +36,10 @@ MEASUREMENTS = 200  # The largest number of measurements of a run, each of which
 
 @dataclass
 class TrainingLoop:
-    """The training of a network with teacher forcing, together with the whole state of a checkpoint.
+    """The training of a network with teacher forcing, together with the whole state that a checkpoint stores.
 
     Neither validation, nor `record`, nor the time of a checkpoint changes the random state of training. In a process
-    group each rank has its part of each batch, and all ranks perform every step, checkpoint and validation together.
+    group, each rank has its part of each batch, and all ranks perform every step, checkpoint and validation together.
 
     Args:
         model: The network, already on its device.
@@ -51,7 +51,7 @@ class TrainingLoop:
         mean_tokens: The mean number of predicted tokens in a batch; see Updater.
         widths_vary: Whether the widths of batches vary; see CapturedUpdater.
         pace: A timer that may change total_steps. If it is None, total_steps is final.
-        loss_limit: Training has diverged if the loss exceeds this number of nats per token.
+        loss_limit: The loss in nats per token above which training has diverged.
     """
 
     model: LanguageModel
@@ -91,7 +91,7 @@ class TrainingLoop:
         self.carried: Tensor | None = None  # The recurrent state after this rank's rows of the last batch, (b, L, S).
         self.best = BestWeights()
         self.process_changes = ProcessChanges(self.process_group)
-        # A checkpoint does not contain the following state.
+        # The following state is not part of a checkpoint.
         self.divergence = DivergenceCheck(self.loss_limit)
         self.speed = SpeedMeter()
 
@@ -101,7 +101,7 @@ class TrainingLoop:
         Raise DivergedError if training diverges and no retry is left.
         """
         if self.config.divergence.retries and self.step == 0:
-            self.save_checkpoint()  # With this checkpoint, training can roll back to the start.
+            self.save_checkpoint()  # Training can roll back to this checkpoint, which contains the initial state.
         while True:
             try:
                 self.run_to_end()
@@ -120,7 +120,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # The validation comes before the next step, because a run that was interrupted in it resumes here.
+                # The validation precedes the next step, so that a run interrupted in it resumes with it.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:
@@ -180,7 +180,7 @@ class TrainingLoop:
             logger.info("training: %d steps instead of %d fit into the minutes", steps, self.total_steps)
             self.set_length(steps)
             progress.total = steps
-            self.save_checkpoint()  # A resumed run reads the new plan from this checkpoint.
+            self.save_checkpoint()  # This checkpoint contains the new plan, for a run that resumes.
 
     def set_length(self, total_steps: int) -> None:
         """Adjust the learning rate, validations and averaging to a new total number of steps."""
@@ -190,7 +190,7 @@ class TrainingLoop:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate. Hence a signal may interrupt the validation at any time."""
+        """Write a checkpoint, then validate. Hence a signal that interrupts the validation loses no step."""
         self.save_checkpoint()
         with self.speed.paused(), self.averaging.applied(self.model) if self.averaging else nullcontext():
             with self.interruption.deferred(False), preserve_random_states():
@@ -232,7 +232,7 @@ class TrainingLoop:
         return True
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint unless this step already has one. Then leave the loop if a signal was received.
+        """Write a checkpoint unless this step already has one. Leave the loop if a signal was received.
 
         Raise DivergedError if training has diverged, because no run could resume from such a checkpoint.
         """
@@ -280,7 +280,7 @@ class TrainingLoop:
         """Restore the whole state, including the states of the global random generators."""
         self.step, self.tokens, self.rollbacks = state["step"], state["tokens"], state["rollbacks"]
         self.best.perplexity, self.best.weights = state["best_perplexity"], state["best_weights"]
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # Batch.share does the same.
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # Select the same rows as Batch.share.
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)
         self.model.load_state_dict(state["model"])
@@ -290,7 +290,8 @@ class TrainingLoop:
             self.pace = None
             if planned != self.total_steps:
                 self.set_length(planned)
-        self.schedule.factor.total_steps = self.total_steps  # The loaded value may be older than the second plan.
+        # The loaded number of steps may be older than the second plan.
+        self.schedule.factor.total_steps = self.total_steps
         if self.averaging is not None:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])

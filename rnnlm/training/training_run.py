@@ -58,12 +58,12 @@ UNMARKED = (
     DRAWN_TARGETS,
     "nll-valid",
 )
-# A function of the run's id that returns the tracker's context.
+# A function that takes a run's id and returns the context of the run's tracker.
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
 # A function that writes samples into a run's folder at a validation; see training/samples.py.
 WriteSamples = Callable[[DatasetRecord, "GenerationConfig", Path, "LanguageModel", int], None]
-# A function that returns None if this process should train.
+# A function that returns another function for training in other processes, or None if this process should train.
 Launcher = Callable[[TrainingConfig], TrainElsewhere | None]
 
 
@@ -129,8 +129,8 @@ def run_training(
                 listener = RunListener(folder, tracker, sampler)
                 with former_processes_ended(folder):
                     result = train(job, choose_device(config.training.device), listener, interruption)
-            # If MLflow was unavailable until now, this call creates the MLflow run, whose id is then stored in the
-            # run's folder.
+            # If MLflow was unavailable until now, this call creates the MLflow run and stores its id in the run's
+            # folder.
             tracker.flush()
             facts = {**started, "mlflow_run_id": tracker.mlflow_run_id, **result.model_dump()}
             trained = RunRecord.model_validate({**facts, "folder": folder})
@@ -141,7 +141,7 @@ def run_training(
 
 
 def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: bool = False) -> RunRecord | None:
-    """Return the complete run in `folder`, or None. If there is none, leave a folder that is ready for training.
+    """Return the complete run in `folder`, or prepare the folder for training and return None.
 
     A complete run may be fetched from the shared storage. The caller must hold the run's lock. If `force` is true, a
     complete run is ignored.
@@ -151,7 +151,8 @@ def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: 
     mark_used(folder)
     damage = find_run_damage(home, folder)
     if damage is None and not force:
-        remove_temporary(folder)  # A process that was killed at the very end may have left temporary files.
+        # A process that was killed just after completing the run may have left temporary files.
+        remove_temporary(folder)
         copy_to_storage(folder)
         return RunFolder(folder).record(skipped=True)
     clear_folder(folder, damage, force)
@@ -165,7 +166,7 @@ def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
     write_json(RunFolder(folder).facts_path, facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
-    remove_partials(folder)  # The run that this run replaces was set aside and kept until now.
+    remove_partials(folder)  # The replaced run was kept until now under another name.
     return RunRecord.model_validate({**facts, "folder": folder})
 
 
@@ -183,7 +184,7 @@ def find_run_damage(home: Home, folder: Path) -> str | None:
 
 
 def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
-    """Set a complete run aside until its replacement is complete. Delete an unfinished run if `force` is true."""
+    """Rename a complete run until its replacement is complete. Delete an unfinished run if `force` is true."""
     if (folder / COMPLETE).exists():
         if damage is not None:
             logger.warning("%s: %s; the run is trained again, and this folder is kept until then", folder, damage)

@@ -1,4 +1,4 @@
-"""The number of tokens that a configuration trains on per second on this machine. It is measured and stored."""
+"""The measurement of a configuration's training speed on this machine, in tokens per second. The result is stored."""
 
 import math
 import time
@@ -29,14 +29,14 @@ from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import holder, training_batches
 
-# Measuring the speed of one size takes this fraction of the minutes of the training run, but at most MEASURED_SECONDS.
-# A short measurement is enough for a short run, because training plans its length again (pace.py).
+# The fraction of a training run's minutes that measuring the speed of one model size takes, up to MEASURED_SECONDS. A
+# short measurement is enough for a short run, because training plans its length again (pace.py).
 MEASURED_SHARE = 0.01
 MEASURED_SECONDS = 1.0
-# A measured speed is reused for this many seconds, then measured again, because the machine may have been busy.
+# The seconds for which a measured speed is reused. It is then measured again, because the machine may have been busy.
 SPEED_SECONDS = 86_400
 SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
-# The number of steps before the measurement. A GPU compiles and records its kernels in them.
+# The number of steps before the measurement. In these steps, a GPU compiles and records its kernels.
 WARM_UP_STEPS = {"cuda": 3}
 
 
@@ -65,12 +65,15 @@ def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord)
 
 
 def measured_seconds(minutes: float | None) -> float:
-    """Return how many seconds are spent on measuring the speed of one size for a run of this many minutes."""
+    """Return the number of seconds for measuring the training speed of one model size.
+
+    `minutes` is the length of the training run.
+    """
     return MEASURED_SECONDS if minutes is None else min(MEASURED_SECONDS, MEASURED_SHARE * 60 * minutes)
 
 
 def measured_speed(config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
-    """Return the number of tokens that one process trains on per second on this machine."""
+    """Return the training speed of one process on this machine in tokens per second."""
     unigram = unigram_log_probabilities(dataset)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
     return training_speed(model, config, dataset, choose_device(config.training.device), seconds)
@@ -79,7 +82,7 @@ def measured_speed(config: PipelineConfig, dataset: DatasetRecord, seconds: floa
 def training_speed(
     model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
 ) -> float:
-    """Return the number of tokens that this process trains on per second, without validation and checkpoints.
+    """Return the training speed of this process in tokens per second, without validation and checkpoints.
 
     The training steps change the model's weights.
     """
@@ -110,7 +113,7 @@ def training_speed(
 def steps_between_waits(device: torch.device) -> int:
     """Return the number of steps after which the measurement waits for the device.
 
-    As in training, the measurement waits for a GPU only rarely, so that Python can prepare further steps meanwhile.
+    The measurement waits for a GPU as rarely as training, so that Python can prepare further steps meanwhile.
     """
     return 16 if device.type == "cuda" else 1
 

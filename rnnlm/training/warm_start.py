@@ -1,4 +1,4 @@
-"""Warm start: a new model begins with the weights of an earlier one. Equal tokens are found by their spelling."""
+"""Warm start: a new model begins with the weights of an earlier one. Tokens with the same spelling share their rows."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 # A file in the folders of a run and of its initial model. It contains the fingerprints of all documents on which the
-# initial model and the models before it were trained.
+# initial model and its predecessors were trained.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
@@ -54,7 +54,7 @@ def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int,
     """
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
-    # The embedding is the identity. The first W has one row for each token, so its rows are copied by token.
+    # With one-hot inputs, each row of the first W belongs to a token, so these rows are copied by token.
     if model.config["one_hot"]:
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
     old_weights = dict(earlier.named_parameters())

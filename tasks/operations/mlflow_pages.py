@@ -1,4 +1,4 @@
-"""Find out whether the MLflow server at the address of rnnlm's links belongs to this rnnlm home."""
+"""Find out whether the MLflow server to which rnnlm's links point belongs to this rnnlm home."""
 
 import os
 from typing import Literal
@@ -18,7 +18,7 @@ def is_elsewhere() -> bool:
 
 
 def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another", "none"]:
-    """Return the owner of the MLflow server at the address of the links.
+    """Return whether the MLflow server to which the links point belongs to this rnnlm home.
 
     The server is asked for a run that only the store of this rnnlm home has. A server that the user has configured
     counts as ours. The password is only sent to the port of this home's `rnnlm up`, because anyone may listen on
@@ -45,5 +45,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # The program at the port is not MLflow.
+        return "another"  # The program that listens on the port is not MLflow.
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

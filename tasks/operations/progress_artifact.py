@@ -1,4 +1,4 @@
-"""Show the progress of a task run as a progress artifact on its page in Prefect."""
+"""Show the progress of a task run as a progress artifact on the task run's page in Prefect."""
 
 import contextlib
 import contextvars

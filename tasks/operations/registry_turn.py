@@ -1,4 +1,4 @@
-"""Change a shared registry one process at a time, across all machines that use the same Prefect server.
+"""Let one process at a time change a shared registry, across all machines that use the same Prefect server.
 
 The registry's file lock (rnnlm/registry/registry_lock.py) protects only one machine, and MLflow's aliases have no
 compare-and-set. If the registry is a server or a database that several machines use, a global concurrency limit of
@@ -12,12 +12,12 @@ from rnnlm.registry.registry_lock import is_shared
 from rnnlm.storage.home import Home
 
 LIMIT = "rnnlm-registry"  # The name of the concurrency limit in the Prefect UI.
-LEASE_SECONDS = 60.0  # The duration of the lease, which is the shortest that Prefect allows.
+LEASE_SECONDS = 60.0  # The duration of a lease in seconds. It is the shortest that Prefect allows.
 
 
 @contextmanager
 def registry_turn(home: Home) -> Iterator[None]:
-    """Hold the lock of the registry during the block, if it is shared. Interrupt the block if the lease is lost."""
+    """Hold the lock of a shared registry inside the `with` block. Interrupt the block if the lease is lost."""
     if not is_shared(home):
         yield
         return

@@ -1,4 +1,4 @@
-"""Engines that run the library's function calls on Prefect's task runners. Each call is a task run."""
+"""Engines that call the library's functions as task runs of Prefect's task runners."""
 
 import atexit
 import contextlib
@@ -42,7 +42,7 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 
 @contextlib.contextmanager
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
-    """Run the task in processes on this machine, or in this process if one process is enough.
+    """Yield an engine that runs the task in processes on this machine, or in this process if one is enough.
 
     Outside a flow run, this process runs the calls without task runs. `processes` is the number of processes, or None
     for one per CPU core.
@@ -73,7 +73,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 
 
 def end_with_parent(parent: Connection) -> None:
-    """Let this process end as soon as its parent has closed the pipe or has ended."""
+    """End this process as soon as its parent has closed the pipe or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Only the parent handles SIGINT.
     # The process exits without a teardown; console_entry() of flows/command_line.py gives the reason.
     atexit.register(os._exit, 0)
@@ -88,7 +88,7 @@ def end_with_parent(parent: Connection) -> None:
 
 @contextlib.contextmanager
 def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
-    """Run the task on a Ray cluster whose nodes can access the same files."""
+    """Yield an engine that runs the task on a Ray cluster whose nodes can access the same files."""
     need_extra("ray", "engine=ray")
     import ray
     from prefect_ray import RayTaskRunner
@@ -105,7 +105,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
 
 
 def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., Result]:
-    """Return a function that submits the task. The parameters of the task are a function and its arguments."""
+    """Return a function that submits the task to the runner. The task's parameters are a function and its arguments."""
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Result:
         result: Result = runner.submit(task, get_call_parameters(task.fn, (function, *arguments), {}))

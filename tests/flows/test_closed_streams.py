@@ -15,7 +15,7 @@ RNNLM = [sys.executable, "-c", "from flows.command_line import console_entry; co
 
 
 def run(line: str, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of the shell that calls the command `rnnlm`."""
+    """Run a shell command line, in which `rnnlm` is this project's command."""
     environment = {**os.environ, "RNNLM_HOME": str(home), "PYTHONPATH": str(ROOT)}
     command = f"rnnlm() {{ '{sys.executable}' -c '{RNNLM[2]}' \"$@\"; }}; {line}"
     return subprocess.run(["bash", "-c", command], env=environment, cwd=home.parent, capture_output=True, text=True)
@@ -38,7 +38,7 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
     "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]
 )
 def test_a_full_standard_output_is_named(tmp_path: Path, command: str) -> None:
-    """The message names standard output and not the rnnlm home if only the disk of standard output is full."""
+    """The error names standard output and not the rnnlm home if only the disk of standard output is full."""
     done = run(f"rnnlm {command} > /dev/full", tmp_path / "home")
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
@@ -81,7 +81,7 @@ def test_a_user_who_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
-    """An error of the operating system is reported in one sentence, here for a file with the name of a folder."""
+    """An error of the operating system is reported in one sentence. Here a file has the name of a folder."""
     (tmp_path / "file").touch()
     for line in ("rnnlm backup file/below", "RNNLM_HOME=$PWD/file/below rnnlm models"):
         done = run(line, tmp_path / "home")
@@ -91,7 +91,7 @@ def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-# The sizes of disks that are too small for Prefect, or become full during training.
+# A disk of each of these sizes is too small for Prefect, or becomes full during training.
 @pytest.mark.parametrize("mebibytes", [3, 9, 13])
 def test_a_full_disk_ends_a_run_that_the_next_resumes(tmp_path: Path, mebibytes: int) -> None:
     disk, text = tmp_path / "disk", tmp_path / "text.txt"

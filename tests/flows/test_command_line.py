@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
-    """Assert that the command ends with code 2, no output, and at most three lines of error with `names`."""
+    """Assert that the command exits with code 2, no output, and at most three lines of error with `names`."""
     capsys.readouterr()
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -34,7 +34,7 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
 
 
 def help_pages(path: str = "rnnlm", command: Any = None) -> dict[str, str]:
-    """Return the --help of all commands, by the words that call them."""
+    """Return the --help page of each command. The keys are the words of the command."""
     command = command or build_group()
     words = path.split()[1:]
     pages = {path: CliRunner().invoke(app, [*words, "--help"], prog_name="rnnlm").output}

@@ -70,7 +70,7 @@ def test_a_damaged_registry_is_named(
     data = damage_file(home.mlflow_database, damage)
     for command in COMMANDS:
         capsys.readouterr()
-        code = main(command)  # main() would raise an error that does not belong to rnnlm.
+        code = main(command)  # main() catches only rnnlm's own errors, so any other error fails the test.
         told = capsys.readouterr().err
         if code:
             assert "mlflow.db" in told, command
@@ -83,7 +83,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "prefect.db"
-    refuse_damaged_database(path)  # A missing file is not refused.
+    refuse_damaged_database(path)  # The function accepts a missing file.
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table flow (id text)")
         connection.execute("pragma journal_mode = wal")

@@ -66,20 +66,20 @@ def test_commands_are_understood(page: Path) -> None:
             parse(shlex.split(arguments, comments=True))
         except typer.TyperException as error:
             pytest.fail(f"{arguments}: {error.format_message()}")
-        except typer.Exit as stopped:  # --help and --version end the parsing.
+        except typer.Exit as stopped:  # The options --help and --version end the parsing.
             assert stopped.exit_code == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_sentences_are_understood(page: Path) -> None:
-    """Commands in sentences have valid names and options. They may lack required arguments."""
+    """Commands in sentences have valid names and options, but may lack required arguments."""
     for arguments in commands_in_sentences(page):
         with contextlib.suppress(typer.BadParameter, typer.Exit):
             parse(shlex.split(arguments), in_sentence=True)
 
 
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
-    """The settings of measured commands have not changed since their results on the pages were measured.
+    """The settings of documented commands are still those with which the results on the pages were measured.
 
     For instance, the change of a default would make these results outdated.
     """

@@ -1,4 +1,4 @@
-"""A gated and an attention model go through all stages, from a text to a service."""
+"""A gated network and an attention model pass through all stages, from the text to a service."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""A signal to `rnnlm run` or its Prefect server loses no work.
+"""After a signal to `rnnlm run` or to its Prefect server, all results are kept.
 
-It leaves no process and no run in the state `Running`.
+No process is left, and no run in the state `Running`.
 """
 
 import contextlib
@@ -44,8 +44,7 @@ class Command:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                # The handler is restored, because a background job of a shell, such as the child of a test runner, may
-                # ignore SIGINT.
+                # The default handler is restored, because a background job of a shell may ignore SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
             )
 

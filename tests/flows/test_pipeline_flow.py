@@ -167,7 +167,7 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 
 
 def shown(key: str) -> StoredArtifact:
-    """Return the latest artifact with the key `key`."""
+    """Return Prefect's latest artifact with the key `key`."""
     artifact = Artifact.get(key)
     assert isinstance(artifact, StoredArtifact), key
     return artifact
@@ -195,7 +195,7 @@ def tasks_in(file: Path) -> list[str]:
 
 
 def test_the_docstring_lists_the_stages_in_order() -> None:
-    """The docstring of pipeline_flow.py, the file to read first, lists the stages in the order of the code."""
+    """The docstring of pipeline_flow.py lists the stages in the order of the code."""
     introduction = ast.get_docstring(ast.parse(FLOW_FILE.read_text(encoding="utf-8")), clean=False)
     listed = re.findall(r"^.{16} (\w+) {2,}\w", str(introduction), flags=re.MULTILINE)
     assert len(listed) == 14
@@ -203,7 +203,7 @@ def test_the_docstring_lists_the_stages_in_order() -> None:
 
 
 def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
-    """The flow runs the same functions in the same order as rnnlm/pipeline.py. Only the flow raises events."""
+    """The flow calls the same functions in the same order as rnnlm/pipeline.py. In addition, it raises events."""
     plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
     stage_of = {
         task: [name for name in calls_in_order(file, task) if name in plain]
@@ -253,7 +253,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     network = forced.evaluation.scores["test"].network
     assert ("mixed with" in summary) == (network is not None)
     champion = model_folder(home, "models:/rnnlm-toy@champion")
-    # The file was stored after training, and copied by the registration.
+    # The training stored this file, and the registration copied it to the version.
     assert (champion / "reference" / "line.parquet").is_file()
 
 

@@ -29,7 +29,7 @@ TEXTS = (
     "猫看见大象。",
     "naïve dogs 👩‍👩‍👧 like 👍🏽",
     "the cat\r\nsees\r\n\r\nthe dog\r\n",
-    "the cat sees the dog near the river . " * 2_600,  # A line of 100 kB.
+    "the cat sees the dog near the river . " * 2_600,  # This line has 100 kB.
 )
 MODELS: dict[str, dict[str, Any]] = {
     "characters in a stream": {"tokenizer.kind": "char", "sequences.mode": "stream", "model.counts": 0},
@@ -101,7 +101,8 @@ def test_texts_are_those_of_the_command(model: "rnnlm.Model", run_id: str, capsy
 def test_perplexity_is_that_of_evaluating_a_file(
     model: "rnnlm.Model", run_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    long_line = TEXTS[-1][:8_000]  # Below the 8,192 characters at which a corpus splits lines and logs this.
+    # The line is shorter than the 8,192 characters at which rnnlm would split it and log that.
+    long_line = TEXTS[-1][:8_000]
     text = "".join(f"{line}\n" for line in [*LINES, *TEXTS[1:5]] * 3) + f"{long_line}\r\nthe dog\r\n"
     (tmp_path / "texts.txt").write_bytes(text.encode())
     score = answer(capsys, "evaluate", run_id, "--corpus", str(tmp_path / "texts.txt"))

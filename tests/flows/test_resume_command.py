@@ -1,4 +1,4 @@
-"""`rnnlm train --resume RUN` continues an unfinished run, and refuses anything else."""
+"""`rnnlm train --resume RUN` continues an unfinished run, and reports an error for any other run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A schedule never takes over the registered model of another source, even before that model is registered."""
+"""A schedule never uses the name of another source's registered model, even before that model is registered."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
     assert main(["schedule", "--corpus", f"{first}/", "--cron", "0 3 * * *"]) == 0
     assert "model      rnnlm-tickets\n" in capsys.readouterr().out
 
-    # The schedule is refused, although no model is registered before the first nightly run.
+    # The schedule is refused, although the first schedule has not registered its model yet.
     assert main(["schedule", "--corpus", str(other)]) == 2
     problem = capsys.readouterr().err
     assert len(problem.splitlines()) == 3

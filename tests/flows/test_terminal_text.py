@@ -1,4 +1,4 @@
-"""No command prints control characters of a text, a name or a log line to the terminal."""
+"""No command prints control characters from a text, a name or a log line on the terminal."""
 
 import json
 import os

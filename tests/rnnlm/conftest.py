@@ -1,4 +1,4 @@
-"""A fixture with a trained model, because tests with a model that always predicts the same would prove nothing."""
+"""A fixture with a trained model, because a model that always predicts the same tokens would hide errors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Storyteller:
         return load_model(self.folder)
 
     def network(self) -> LanguageModel:
-        """Return the model without its n-gram model, because transformers and ONNX only contain the network."""
+        """Return the network without its n-gram model, because transformers and ONNX contain only the network."""
         model = self.model()
         model.mixture = None
         return model

@@ -1,4 +1,4 @@
-"""An error is worth a retry if its cause may disappear, but not if only the user can remove the cause."""
+"""An error is worth a retry if its cause may disappear, but not if only the user can remove it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The object that `rnnlm.load` returns for the toy run works. It is a word model mixed with an n-gram model."""
+"""The methods of the object that `rnnlm.load` returns work for the toy run, a word model with an n-gram model."""
 
 import math
 from typing import Any

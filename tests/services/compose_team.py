@@ -163,7 +163,7 @@ class Team:
         self.processes[instance] = process
 
     def kill(self, instance: str) -> None:
-        """Kill all processes of the container. The first process is killed first."""
+        """Kill all processes of the container, beginning with its first process."""
         first = self.processes.pop(instance)
         for process in [first, *first.children(recursive=True)]:
             try:
@@ -199,7 +199,7 @@ class Team:
         self.database.execute(DEPLOY / "postgres.sql")
         self.wait_until_ready("s3")
         self.run("bucket")
-        self.run("bucket")  # The service `bucket` runs in every `compose up`.
+        self.run("bucket")  # The service `bucket` is run, because every `compose up` runs it.
         for service in ("prefect", "mlflow"):
             self.start(service)
         for service in ("prefect", "mlflow"):
@@ -241,7 +241,7 @@ class Team:
         return answer.json() if answer.content else None
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        """Return the started flow runs of a deployment FLOW/NAME. The oldest run comes first."""
+        """Return the started flow runs of a deployment FLOW/NAME in order of their start."""
         found = self.prefect("GET", f"deployments/name/{deployment}")
         query = {
             "deployments": {"id": {"any_": [found["id"]]}},

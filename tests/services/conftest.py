@@ -1,4 +1,4 @@
-"""The requirements of `make test-services`: the extra `services` and PostgreSQL."""
+"""Fixtures for the requirements of `make test-services`: the extra `services` and PostgreSQL."""
 
 import importlib.util
 import os

@@ -12,7 +12,7 @@ INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the server's programs
 
 
 def server_programs() -> Path | None:
-    """Return the folder with the newest initdb and postgres, or None if they are not installed."""
+    """Return the folder of the newest initdb and postgres, or None if they are not installed."""
     places = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if named := shutil.which("initdb"):
         places.append(Path(named).resolve().parent)
@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of Popen that replace the root user, because PostgreSQL refuses to run as root."""
+    """Return arguments of Popen for an unprivileged user, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """Return the path of a command of the extra `services`. It is in the folder of this Python."""
+    """Return the path of a command of the extra `services`, which is in the folder of this Python."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -101,7 +101,8 @@ def test_the_work_pool_gives_a_job_that_kubernetes_accepts(deployment: str, gpus
     # Prefect's worker requires these fields here. Kubernetes ignores them, and the checker refuses them.
     for name in ("completions", "parallelism"):
         del job["spec"]["template"]["spec"][name]
-    job["metadata"]["name"] = job["metadata"].pop("generateName")  # The checker does not accept generateName.
+    # The Job gets a name, because the checker does not accept generateName.
+    job["metadata"]["name"] = job["metadata"].pop("generateName")
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
     succeed(sys.executable, "-m", "kubernetes_validate", "--strict", str(tmp_path / "job.yaml"))
 

@@ -231,7 +231,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     assert "model_sha256" in facts_of(tags)
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"
-    team.rnnlm("deploy")  # `rnnlm deploy` sets the final state of dead runs.
+    team.rnnlm("deploy")  # Run `rnnlm deploy`, which sets the final state of dead runs.
     left = team.prefect(
         "POST", "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
     )

@@ -30,7 +30,7 @@ FAULTS = {  # For each check, FAULTS has SQL statements that change a valid data
 
 
 def broken(dataset: DatasetRecord, fault: str) -> list[str]:
-    """Return the names of the checks that return a row after the SQL statement `fault`."""
+    """Return the names of the checks that find a fault after the SQL statement `fault` was executed."""
     with duckdb.connect(str(dataset.database)) as connection:
         connection.execute(fault)
         return [name for name in names("checks") if connection.execute(statement(name)).fetchone() is not None]

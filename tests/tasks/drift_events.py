@@ -9,7 +9,7 @@ from prefect.settings import get_current_settings
 
 from rnnlm.extensions.scoring import SCORES_DRIFTED
 
-PERSISTED_WITHIN_SECONDS = 60  # The server stores a received event within this time.
+PERSISTED_WITHIN_SECONDS = 60  # The time in seconds within which the server stores a received event.
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:

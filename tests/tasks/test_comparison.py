@@ -40,7 +40,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 def test_a_comparison_is_reported_and_logged_once(
     tracked_home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    counts = toy_evaluation.scores["test"].counts  # The network is compared with the scores of this n-gram model.
+    counts = toy_evaluation.scores["test"].counts  # The scores of the n-gram model with which the network is compared.
     assert counts is not None
     config = CompareConfig(models=("kneser-ney",))
 

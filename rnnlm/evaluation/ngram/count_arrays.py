@@ -1,4 +1,4 @@
-"""A reader that loads a Kneser-Ney model from its DuckDB file into arrays."""
+"""A reader of a Kneser-Ney model's DuckDB file, which returns the model as arrays."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
 
 
 def starts_of_runs(rows: np.ndarray) -> np.ndarray:
-    """Return the index at which each run of equal rows begins, followed by the number of rows, (runs + 1,).
+    """Return the index at which each run of equal rows begins, and then the number of rows, (runs + 1,).
 
     `rows`, (rows, n), must be ordered.
     """
@@ -73,7 +73,7 @@ def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """
     both = np.concatenate([rows, wanted])
     order = np.lexsort([*both.T[::-1]]) if both.shape[1] else np.arange(len(both))
-    # lexsort is stable, so a row comes before the wanted row that is equal to it.
+    # lexsort is stable, so each row comes before the wanted row that equals it.
     place_of_row = np.cumsum(order < len(rows)) - 1
     places: np.ndarray = place_of_row[order >= len(rows)]
     assert np.array_equal(rows[places], wanted)

@@ -39,7 +39,7 @@ class NgramRecord(StageRecord):
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
-    """Return the n-gram model of `source`. If it does not exist yet, create it by calling train(database).
+    """Return the n-gram model of `source`. If it does not exist, create it by calling train(database).
 
     `seconds` of the result is the duration of the training, even if it happened earlier.
     """
@@ -68,7 +68,7 @@ def open_database(
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
-        # The order of rows is not needed, and DuckDB would buffer rows to preserve it.
+        # The order of rows is not preserved, because it is not needed and DuckDB would buffer rows for it.
         "preserve_insertion_order": False,
     }
     if spill is not None:

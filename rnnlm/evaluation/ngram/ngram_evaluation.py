@@ -28,10 +28,11 @@ DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram
 class NgramResult(Record):
     method: Method
     order: int
-    # False if the scores of all words sum to more than 1. The exponential of the mean loss is then not a perplexity.
+    # False if the scores of all words sum to more than 1. In this case, the exponential of the mean loss is not a
+    # perplexity.
     normalised: bool
     test_perplexity: float
-    # The validation perplexity, or None for the back-off model of the textbook, which has no validation part.
+    # The validation perplexity, or None for the textbook's back-off model, which has no validation text.
     validation_perplexity: float | None
     tokens: int  # The number of predicted tokens in the test split.
     # The fraction of the test tokens that do not occur in the vocabulary or, for the textbook model, in its training

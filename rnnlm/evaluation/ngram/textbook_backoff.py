@@ -23,8 +23,8 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
-BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The tokens in lower-cased text, as the textbook defines them.
-TRAINING_WORD_SHARE = 0.9  # The fraction of the words that are the training part, which is the beginning of the text.
+BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The textbook's pattern for tokens in lower-cased text.
+TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning of the text, that are the training part.
 CONTEXT = 4  # The number of preceding words that are stored with each word, in the columns c1 to c4.
 POSITIONS_AT_ONCE = 1_000_000
 
@@ -46,7 +46,7 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """Yield the tokens of a text as the textbook defines them.
+    """Yield the tokens of a text by the textbook's definition.
 
     Lines are read one by one, because no token spans two lines.
     """
@@ -67,7 +67,8 @@ def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
 
 def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig) -> None:
     """Write the n-gram counts of ids[:cut] to the new file `database`, and ids[cut:] as its test part."""
-    # Words are numbered by their first occurrence, so the training part has the lowest numbers.
+    # The highest word number in the training part. Words are numbered by their first occurrence, so all lower numbers
+    # occur in it, too.
     known = int(ids[:cut].max())
     with open_database(database, config) as connection:
         create_tables(connection, len(words) + 1)

@@ -6,9 +6,8 @@ that are compared. If there are few documents, a unit is a run of neighbouring l
 wrong units, because the tokens of a line are correlated.
 
 Neighbouring units are similar, too, and their correlation widens the bounds (Newey and West 1987). If units are runs of
-lines, the correlation within a document also widens them (Liang and Zeger 1986). Skewness also widens them. If a
-candidate is slightly better in most units and much worse in a few, samples without these few units would favour it
-(Johnson 1978).
+lines, the correlation within a document also widens them (Liang and Zeger 1986). So does skewness (Johnson 1978): if a
+candidate is slightly better in most units and much worse in a few, samples without these few units would favour it.
 
 A champion is compared with many candidates on nearly the same lines, for instance one in every nightly run. Each
 comparison has a small probability of a false alarm, and these probabilities add up. Hence the k-th comparison with the
@@ -31,7 +30,7 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
-# The largest number of units. If there are more documents, a unit consists of neighbouring documents.
+# The largest number of units. If there are more documents, a unit is a group of neighbouring documents.
 MAXIMUM_UNITS = 10_000
 DRAWN_AT_ONCE = 2_000_000  # The number of units drawn at once.
 
@@ -73,8 +72,8 @@ class Units:
     """
 
     excess_nats: np.ndarray  # The loss of the candidate minus the loss of the champion, (units,).
-    byte_counts: np.ndarray  # (units,)
-    # The index of the first unit of each document, (documents,). None means that each document is a unit.
+    byte_counts: np.ndarray  # The number of bytes of each unit, (units,).
+    # The index of the first unit of each document, (documents,), or None if each document is a unit.
     document_starts: np.ndarray | None = None
 
     @property

@@ -26,7 +26,7 @@ class HoldoutDocument:
     """A whole document of the corpus, with the numbers of its lines that are compared."""
 
     document_id: int
-    source_file: str  # The path within the corpus folder.
+    source_file: str  # The path of the document's file within the corpus folder.
     byte_offset: int
     byte_count: int
     sha256: str  # The sha256 of the document in hexadecimal.
@@ -119,7 +119,7 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return an array that is True for each of `numbers` that is among the ascending ones, (n,) bool."""
+    """Return a mask of the `numbers` that occur in `ascending`, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))
@@ -141,7 +141,8 @@ def follows_blank_line(path: Path, place: int) -> bool:
     with path.open("rb") as stream:
         stream.seek(max(0, place - 1_024))
         before = stream.read(min(place, 1_024))
-    lines = before.split(b"\n")  # The last element is empty, because the text ends at the beginning of a line.
+    # The last element is empty, because the text before the document ends at the beginning of a line.
+    lines = before.split(b"\n")
     return len(lines) > 2 and not lines[-2].strip()
 
 

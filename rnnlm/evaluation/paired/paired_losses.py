@@ -1,4 +1,4 @@
-"""The losses of two models on each compared line, as a Parquet file with one row per line and model."""
+"""The losses of two models on each compared line, written as a Parquet file with one row per line and model."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ PAIRED_LOSSES_SCHEMA = pa.schema(
         ("tokens", pa.int64()),  # The number of predicted tokens.
         ("nll_nats", pa.float64()),  # The loss of the line, which is the sum over its tokens.
         ("restoration_bits", pa.float64()),  # The number of bits needed to restore the text from its tokens.
-        ("total_nats", pa.float64()),  # nll_nats + restoration_bits * ln(2).
+        # The loss with the bits for restoring the text: nll_nats + restoration_bits * ln(2).
+        ("total_nats", pa.float64()),
     ]
 )
 
@@ -62,7 +63,7 @@ def write_paired_losses(
 
 
 def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> pa.Table:
-    """Return one row for each compared line of the texts."""
+    """Return one row of the table for each compared line of the texts."""
     documents = [document for document, _ in texts]
     losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
     line_numbers = [np.array(document.judging, np.int64) for document in documents]

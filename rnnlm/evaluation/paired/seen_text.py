@@ -1,6 +1,6 @@
 """The text on which a model was trained, as fingerprints of its documents and lines in a Parquet file.
 
-The file is kept with a registered version, because the version's dataset may no longer exist at the time of a
+The file is stored with a registered version, because the version's dataset may no longer exist at the time of a
 comparison.
 """
 
@@ -20,8 +20,8 @@ from rnnlm.storage.sql_statements import statement
 
 KEPT_FINGERPRINTS = 2_000_000  # The largest number of fingerprints that a registered version keeps. They need 14 MB.
 ABOVE_ALL = "g"  # A value greater than all fingerprints, because g follows the hexadecimal digits.
-BOUND = b"below"  # The metadata key of the file's bound. The file has all fingerprints below this bound and no others.
-LISTS_LINES = b"lines"  # The metadata key that is present if the file also lists lines, not only documents.
+BOUND = b"below"  # The metadata key for the bound of a file, which has all fingerprints below the bound and no others.
+LISTS_LINES = b"lines"  # The metadata key that is present if the file lists lines in addition to documents.
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
 

@@ -1,4 +1,4 @@
-"""Settings of `rnnlm evaluate --dynamic` and `--cache`. The pipeline's configuration does not contain them."""
+"""Settings of `rnnlm evaluate --dynamic` and `--cache`, which are not part of the pipeline's configuration."""
 
 from typing import Annotated
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 DYNAMIC: dict[str, Any] = DynamicConfig.model_fields
 CACHE: dict[str, Any] = CacheConfig.model_fields
-# For each adaptation, the settings that --tune selects.
+# The settings of each adaptation that --tune selects.
 TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}
 
 
 class AdaptationOptions(Section):
-    """The adaptation options as an implementation of ModelVariants (evaluation/variants.py)."""
+    """The options for adaptation, as an implementation of ModelVariants (evaluation/variants.py)."""
 
     dynamic: bool = Field(False, description="Let the model keep learning from the text that it has scored, in order.")
     dynamic_rate: NonNegativeFloat = DYNAMIC["rate"]

@@ -52,9 +52,9 @@ RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
-TUNING_TOKENS = 20_000  # Number of validation tokens on which learning rates and cache settings are compared.
-# Number of validation tokens on which decays are compared. With too weak a decay the weights drift, which only a long
-# text shows.
+TUNING_TOKENS = 20_000  # The number of validation tokens on which learning rates and cache settings are compared.
+# The number of validation tokens on which decays are compared. It is large, because only a long text shows that the
+# weights drift if the decay is too weak.
 DECAY_TOKENS = 100_000
 
 
@@ -64,8 +64,8 @@ class Adaptations:
 
     dynamic: DynamicConfig | None = None
     cache: CacheConfig | None = None
-    kneser_ney: bool = False  # If True, interpolate the network with an n-gram model of the training split.
-    tune: bool = False  # If True, choose rate, decay, size, theta and share on the validation split.
+    kneser_ney: bool = False  # Whether the network is interpolated with an n-gram model of the training split.
+    tune: bool = False  # Whether rate, decay, size, theta and share are chosen on the validation split.
 
     @property
     def needs_other_splits(self) -> bool:
@@ -85,7 +85,8 @@ class AdaptationTable(Record):
     split: str
     tokens: int
     variants: tuple[Variant, ...]  # The rows of the table. The plain model comes first.
-    seen_share: float | None = None  # See SplitScore.seen_share.
+    # The fraction of the bytes in lines that also occur in the training text; see SplitScore.seen_share.
+    seen_share: float | None = None
 
     @property
     def rows(self) -> TableRows:
@@ -134,7 +135,7 @@ def measure_adaptations(
     reader = choose_settings(model, dataset, wanted)
     dynamic, cache = reader.dynamic, reader.cache
     static = reader.score_static(split)
-    # Without dynamic evaluation the network does not change, so the static scores are used.
+    # Without dynamic evaluation, the static scores are used, because the network does not change.
     adapted = reader.score(split) if dynamic else static
     rows = [variant("static", static.model, {})]
     if dynamic:
@@ -142,7 +143,7 @@ def measure_adaptations(
     if cache:
         rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
-        # The combination is not tuned again, but uses the settings of the rows "dynamic" and "cache".
+        # The combination uses the settings of the rows "dynamic" and "cache", and is not tuned again.
         rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
@@ -177,14 +178,14 @@ class AdaptiveReader:
         return scores
 
     def score_static(self, split: Split) -> SequentialScores:
-        """Return scores without dynamic evaluation. If a cache is configured, its scores are included."""
+        """Return the network's scores without dynamic evaluation, and those of the cache if one is configured."""
         if self.cache is None:
             return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
         return replace(self, dynamic=None).score(split)
 
 
 def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
-    """Return a reader with the settings of the wanted adaptations. Tune them on the validation split if requested."""
+    """Return a reader with the settings of the wanted adaptations, tuned on the validation split if requested."""
     dynamic, cache, mode, gradient_rms = wanted.dynamic, wanted.cache, dataset.mode, None
     valid = StoredSplit(dataset, "valid")
     if dynamic and dynamic.scaled:
@@ -214,7 +215,7 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
-    """Return the log-probabilities of the unadapted network in the order of the text, (tokens,) float64."""
+    """Return the log-probabilities by the unadapted network in the order of the text, (tokens,) float64."""
     return -joined_nll(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode)).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Dynamic evaluation (Krause, Kahembwe, Murray and Renals 2018): keep learning from text that has been scored.
+"""Dynamic evaluation (Krause et al. 2018), in which a model continues to learn from text that it has scored.
 
 After each segment, the weights take one step of gradient descent on the segment's mean loss, and then a step back
 towards the trained weights: w ← w - rate * gradient, then w ← w + decay * (trained - w). If a sentence ends within a
@@ -21,8 +21,9 @@ from rnnlm.extensions.adaptation.adaptation_config import DynamicConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 
-STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which the RMS of the gradients is measured.
-# This is added to r before a rate is divided by it, so that no weight's rate exceeds ten times the configured one.
+STATISTICS_SEGMENTS = 500  # The number of segments of the training text on which the RMS of the gradients is measured.
+# The number that is added to r before a rate is divided by it, so that no weight's rate exceeds ten times the
+# configured rate.
 SMOOTHING = 0.1
 
 # One tensor per weight of trainable(model), with the values r of the module's docstring. Their mean over all weights is
@@ -31,7 +32,7 @@ GradientRms = list[Tensor]
 
 
 class DynamicModel:
-    """A copy of a model that learns while it scores.
+    """A copy of a model that learns from each segment after it has scored the segment.
 
     If gradient_rms is None, all weights have the same rate and decay.
     """

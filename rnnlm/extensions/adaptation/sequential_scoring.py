@@ -89,7 +89,7 @@ def joined_scores(parts: Iterable[Tensor]) -> np.ndarray:
 
 
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
-    """Yield every predicted token once, in the order of the text, as batches of one row and at most `length` tokens.
+    """Yield every predicted token once, in the order of the text, as batches with one row of at most `length` tokens.
 
     In `sentence` mode, each sentence begins with a state of zeros, as in training, and its last segment may be shorter.
     A stream is divided as one continuous text, regardless of its stored blocks.
@@ -115,7 +115,7 @@ class NeuralCache:
     def __init__(self, size: int, theta: float) -> None:
         self.size = size
         self.theta = theta
-        # A tensor of shape (n, H) with the oldest state first, or None before the first segment.
+        # The stored states, of shape (n, H) with the oldest state first, or None before the first segment.
         self.states: Tensor | None = None
         self.words = torch.zeros(0, dtype=torch.int64)  # The word that followed each state, of shape (n,).
 
@@ -135,7 +135,7 @@ class NeuralCache:
         self.words = torch.cat([self.words, words])
         place = torch.arange(len(self.words))
         now = torch.arange(known, known + len(words))[:, None]
-        # True where the state of a row is compared with the state of a column, (t, n + t).
+        # A mask of shape (t, n + t), which is true where the state of a row is compared with the state of a column.
         visible = (place < now) & (place >= now - self.size)
         weights = (self.theta * states @ self.states.t()).masked_fill(~visible, float("-inf"))
         matching = weights.masked_fill(self.words != words[:, None], float("-inf"))

@@ -9,7 +9,7 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 from rnnlm.config.kinds import KINDS
 
 CountingModel = Literal["kneser-ney"]
-# The choices of both lists are one type, so that pydantic reports one error for a wrong name.
+# Both lists form one type, so that pydantic reports a single error for a wrong name.
 ComparedModel = Literal[ModelKind, CountingModel]
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
 NAMES: dict[str, str] = {name: kind.name for name, kind in KINDS.items()} | {"kneser-ney": "Kneser-Ney 5-gram"}

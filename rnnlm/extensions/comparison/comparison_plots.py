@@ -35,7 +35,7 @@ KIND_COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
-OWN_KIND_COLOUR = "#2a9d8f"  # The colour of models that have no entry in the colours above.
+OWN_KIND_COLOUR = "#2a9d8f"  # The colour of custom layers, which have no colour above.
 SMALLEST_GRADIENT = 1e-6  # The lower end of the axis of relative gradient norms.
 
 
@@ -59,7 +59,7 @@ def colour_of(model: str) -> str:
 
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:
     """Draw each model's test perplexity: one point per seed, and the mean with its confidence interval."""
-    # matplotlib draws the first bar at the bottom, so the best model comes last.
+    # The order is reversed, because matplotlib draws the first bar at the bottom.
     results = comparison.models[::-1]
     for place, result in enumerate(results):
         colour = colour_of(result.model)

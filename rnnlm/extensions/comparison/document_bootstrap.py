@@ -1,4 +1,4 @@
-"""Test which of two models is better on the same documents, with a paired bootstrap interval for each pair."""
+"""Test which of two models is better on the same documents, by a paired bootstrap interval of the difference."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -30,13 +30,13 @@ class PairDifference(Record):
 
     @property
     def is_clear(self) -> bool:
-        """Return True if the interval does not contain zero."""
+        """Return True if the confidence interval does not contain zero."""
         return not self.lower <= 0 <= self.upper
 
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of a split. Each field is an array of shape (documents,)."""
+    """The documents of a split, described by arrays of shape (documents,)."""
 
     first_tokens: np.ndarray  # The index of each document's first token among the split's predicted tokens.
     last_tokens: np.ndarray  # The index after each document's last token among the split's predicted tokens.

@@ -37,13 +37,13 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # Bytes per number of a recurrent state, which is stored as float32.
+STATE_BYTES = 4  # The number of bytes of each number in a recurrent state, which is float32.
 
 
 class TrainedModel(Record):
     """The training runs of one kind of model, one per seed, with the settings that its tuning trials selected."""
 
-    config: PipelineConfig  # The configuration of the run with the first seed.
+    config: PipelineConfig  # The configuration of the training run with the first seed.
     trials: tuple[Trial, ...]
     settings: TunedSettings
     runs: tuple[RunRecord, ...]
@@ -60,7 +60,8 @@ class ModelComparison(StageRecord):
     test_tokens: int
     models: tuple[ModelResult, ...]  # The results of all models, the best model first.
     pairs: tuple[PairDifference, ...]
-    # The validation perplexity whose training time is reported. None if only the n-gram model is compared.
+    # The validation perplexity for which the time to reach it is reported, or None if only the n-gram model is
+    # compared.
     target_perplexity: float | None
     # Warnings that the scores are misleading because text was copied between splits.
     score_warnings: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class ModelComparison(StageRecord):
 def stored_costs(
     home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, *, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    """Return the training costs of these kinds of models. They are measured once and then read from a file."""
+    """Return the training costs of these kinds of models, which are measured once and then read from a file."""
     settings = {
         kind: [result_settings(config.model), result_settings(config.training)] for kind, config in configs.items()
     }

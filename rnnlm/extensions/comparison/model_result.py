@@ -13,7 +13,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-# The first position in the sentence of each bucket. A bucket ends before the first position of the next one.
+# The buckets of positions in a sentence. Each bucket begins at one of these positions and ends before the next one.
 POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
@@ -33,7 +33,7 @@ class Trial(Record):
 def best_settings(trials: tuple[Trial, ...]) -> TunedSettings | None:
     """Return the settings of the best finalist, or of the best trial if there are no finalists.
 
-    Return None if training diverged in all trials.
+    Return None if training diverged in every trial.
     """
     finals = {trial.settings: trial.final_perplexity for trial in trials if trial.final_perplexity}
     scores = finals or {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
@@ -67,7 +67,8 @@ class ModelResult(Record):
     runs: tuple[RunResult, ...]
     # The mean loss over all runs in nats per token, for each bucket of POSITIONS.
     loss_by_position: tuple[float | None, ...]
-    # Gradient norms in the first run by time steps back from the loss, relative to the norm at distance 0.
+    # The gradient norms in the first run by distance in time steps back from the loss, relative to the norm at distance
+    # 0.
     input_gradients: tuple[float, ...] = ()
 
     @property
@@ -96,7 +97,7 @@ class ModelResult(Record):
     def seconds_to(self, perplexity: float) -> float | None:
         """Return the seconds of training until the first run reaches a perplexity, computed from the measured speed.
 
-        Return None if the run does not reach it.
+        Return None if the run does not reach this perplexity.
         """
         if self.costs is None:
             return None

@@ -1,4 +1,4 @@
-"""Compare registered models on one text by bits per byte, with an interval for each pair.
+"""Compare registered models on one text by bits per byte, with a confidence interval for each pair of models.
 
 Bits per byte can be compared between models with different tokenizers.
 """

@@ -1,6 +1,6 @@
-"""Plan the runs of a comparison: a configuration per kind of model, tuning trials, and one run per seed.
+"""Plan the runs of a comparison: one configuration per kind of model, tuning trials, and one run per seed.
 
-The configurations are matched by their number of parameters.
+The configurations have about the same number of parameters.
 """
 
 import random
@@ -14,9 +14,9 @@ from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 
-# The largest allowed difference of a model's number of parameters from the budget, as a fraction of the budget.
+# The largest difference of a model's number of parameters from the budget, as a fraction of the budget.
 PARAMETER_TOLERANCE = 0.02
-# Random trials draw the learning rate from the range [rate / RATE_FACTOR, rate * RATE_FACTOR].
+# The learning rate of a random trial is drawn from the range [rate / RATE_FACTOR, rate * RATE_FACTOR].
 RATE_FACTOR = 4.0
 CURVE_POINTS = 10  # The minimum number of validations in each run, which are the points of its learning curve.
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -101,7 +101,7 @@ def with_settings(pipeline: PipelineConfig, tuned: TunedSettings, seed: int) -> 
 
 
 def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_second: float) -> int:
-    """Return the number of tokens on which a model is trained."""
+    """Return the number of tokens on which a model is trained, given its training speed."""
     if config.budget is not None and config.match == "tokens":
         return config.budget
     if config.budget is not None and config.match == "seconds":

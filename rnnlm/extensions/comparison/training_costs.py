@@ -31,8 +31,8 @@ from rnnlm.training.training_speed import training_speed
 ROUNDS = 2
 GENERATED_TOKENS = 200
 LINUX_STATUS = Path("/proc/self/status")
-# The factor from the matrix products of a forward pass to those of a training step. The backward pass computes two
-# products for each product of the forward pass.
+# The number of matrix products of a training step for each product of a forward pass. The backward pass computes two
+# more.
 BACKWARD_AND_FORWARD = 3
 
 
@@ -70,7 +70,7 @@ def best_round(rounds: list[TrainingCosts]) -> TrainingCosts:
 
 
 def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, seconds: float) -> TrainingCosts:
-    """Train for `seconds` and generate GENERATED_TOKENS tokens, in this process and on the CPU."""
+    """Train a model for `seconds` and generate GENERATED_TOKENS tokens, in this process on the CPU."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     training = config.training
@@ -97,7 +97,7 @@ def peak_mebibytes() -> float:
 
 def seconds_per_token(model: LanguageModel) -> float:
     weights = InferenceWeights(model)
-    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first text is shorter, and only warms up.
+    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first text is shorter, because it is only a warm-up.
     for length in lengths:
         sampling = Sampling(maximum_tokens=length, minimum_tokens=length)
         start = time.perf_counter()

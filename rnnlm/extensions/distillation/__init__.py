@@ -1,4 +1,4 @@
-"""Distillation: a network learns from another model's probabilities in addition to the text."""
+"""Distillation, in which a network learns from another model's probabilities in addition to the text."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 64  # The number of sentences for which the teacher computes targ
 
 @dataclass(frozen=True)
 class TargetsOfTeacher:
-    """Additional training targets (FurtherTargets), drawn from the probabilities of a finished run's model."""
+    """Additional training targets (FurtherTargets), drawn from the probabilities of the model of a finished run."""
 
     run_id: str
     share: float
@@ -76,7 +76,7 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
-    # The configuration of an ensemble has no kind.
+    # The configuration of an ensemble has no entry `kind`.
     kind = read_json(folder / "model" / "config.json").get("kind")
     if kind is not None and not kind_of(kind).is_trained:
         raise ModelError(

@@ -44,7 +44,7 @@ class DistributedConfig(Section):
     )
 
     def resolved(self) -> Self:
-        """Return the section with the number of processes at the run's start, on which the run's key depends."""
+        """Return the section in which `processes` is the number at the run's start, on which the run's key depends."""
         return self.model_copy(update={"processes": self.processes_at_start or self.processes})
 
     def check_with(self, whole: "PipelineConfig") -> None:
@@ -66,7 +66,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes with processes_at_start, which is None if the new number of processes equals it."""
+        """Return the changes with processes_at_start, which is None if the number of processes is that of the start."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

@@ -11,7 +11,7 @@ from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
-# The maximum wait until the first node listens, because it may have to prepare the data first.
+# The timeout in seconds until the first node listens. It is long, because the first node may have to prepare the data.
 JOIN_TIMEOUT_SECONDS = 3_600.0
 RETRY_SECONDS = 1.0
 
@@ -23,7 +23,8 @@ def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECO
     """
     if not rendezvous.rpartition(":")[2].isdigit():
         raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.distributed.rendezvous")
-    # The first node writes its job file before it listens. Hence the newest job with this address is the right one.
+    # The job with this address that was written last is the right one, because the first node writes it before it
+    # listens.
     if not poll_until(lambda: is_listening(rendezvous), timeout_seconds, RETRY_SECONDS):
         raise TrainingError(
             f"{rendezvous}: no process listens there after {timeout_seconds:.0f} s; start the first node with\n"

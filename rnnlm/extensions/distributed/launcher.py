@@ -36,20 +36,20 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
-# launcher.py and worker.py do not import torch, because the import would delay every restart of a process by seconds.
+# This module and worker.py do not import torch, because the import would delay every restart of a process by seconds.
 
-# The name of an environment variable. If it is set, a worker exits at the end of its standard input, because its
-# launcher has ended.
+# An environment variable. If it is set, a worker exits at the end of its standard input, because its launcher has
+# ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
 LOG_MARK = "@rnnlm "  # The prefix of a worker's log records, which are printed as JSON.
 JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
-# The time in which workers must write a checkpoint and end. Prefect kills a process 30 s after its first signal.
+# The timeout in seconds for workers to write a checkpoint and end. Prefect kills a process 30 s after its first signal.
 STOP_TIMEOUT_SECONDS = 25.0
-# Ray puts the worker's name and process id before each line of its output.
+# The worker's name and process id, which Ray puts before each line of its output.
 RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")
-# Matches the line that torchrun prints for a failed process.
+# The pattern of the line that torchrun prints for a failed process.
 FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
@@ -86,7 +86,7 @@ class Launch:
     def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
-            # With a shared store, a restarted worker would connect to the store of the dead one.
+            # The store is not shared, because a restarted worker would connect to the store of the dead worker.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         if self.nodes == 1:
@@ -113,7 +113,7 @@ class RayLaunch(Launch):
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        # Ray prints all lines of the workers, each after a prefix without colour.
+        # These settings make Ray print all lines of the workers, each after a prefix without colour.
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
@@ -166,7 +166,10 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
 
 @dataclass
 class Output:
-    """The output of the launcher and its workers, read in a thread. Log records are logged, other lines are kept."""
+    """The output of the launcher and its workers, read in a thread.
+
+    Log records are logged, and other lines are stored.
+    """
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     # Pairs of exit code and local rank, in the order in which torchrun prints them.
@@ -175,7 +178,7 @@ class Output:
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
-            # Some libraries do not end their last line, so a log record may follow other text on the same line.
+            # A log record may follow other text on the same line, because some libraries do not end their last line.
             before, mark, record = RAY_PREFIX.sub("", line.rstrip()).partition(LOG_MARK)
             if mark:
                 log_worker_record(record)
@@ -188,7 +191,7 @@ class Output:
 def log_worker_record(text: str) -> None:
     try:
         record = json.loads(text)
-    # Two processes have written into the same line. An exception would end this thread, and the processes would then
+    # Two processes have written to the same line. The error is ignored, because without this thread the processes would
     # block on a full pipe.
     except ValueError:
         return logger.info("%s", text)
@@ -225,7 +228,7 @@ def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
         start_new_session=True,
     )
     output = Output()
-    # The thread runs in a copy of the calling context, so that Prefect assigns its log lines to this flow run.
+    # The thread runs in a copy of this context, so that Prefect assigns its log lines to this flow run.
     reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
     reader.start()
     try:
@@ -254,7 +257,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # If a worker has outlived its launcher, closing standard input ends the worker.
+    process.stdin.close()  # A worker that has outlived its launcher ends when its standard input is closed.
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:

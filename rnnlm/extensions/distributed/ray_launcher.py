@@ -54,7 +54,7 @@ def main(path: Path) -> None:
 
 
 def run_workers(path: Path, lease: Lease) -> None:
-    """Run the workers until all have ended. Raise TrainingError if they fail more often than they may be restarted."""
+    """Run the workers until all have ended. Raise TrainingError if they fail after the last restart."""
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -94,7 +94,7 @@ def connect() -> dict[str, float]:
     address = os.environ.get("RAY_ADDRESS", "")
     try:
         if re.fullmatch(r"[^/]+:\d+", address) and not is_listening(address):
-            # Without this check, ray.init would try to connect for a quarter of an hour.
+            # The error is raised here, because ray.init would try to connect for a quarter of an hour.
             raise ConnectionError("no process listens there")
         ray.init(logging_level=logging.WARNING)
         return dict(ray.cluster_resources())

@@ -30,8 +30,8 @@ class Lease:
         self.path.write_text(self.token)
 
     def is_held(self) -> bool:
-        # The file is overwritten and not deleted. A network file system reads the content whenever the file is opened,
-        # but may notice a deletion only after a minute.
+        # The file is overwritten and not deleted, because a network file system may notice a deletion only after a
+        # minute.
         try:
             return self.path.read_text() == self.token
         except FileNotFoundError:
@@ -65,7 +65,10 @@ def train_worker(settings: dict[str, str]) -> None:
 
 
 def interrupt_without(lease: Lease, interruption: Interruption) -> None:
-    """Stop training after a checkpoint, as SIGTERM would, as soon as the launch no longer holds the lease."""
+    """Interrupt training, as SIGTERM would, as soon as the launch no longer holds the lease.
+
+    Training then writes a checkpoint and stops.
+    """
     while lease.is_held():
         time.sleep(WATCH_INTERVAL_SECONDS)
     interruption.received = signal.SIGTERM

@@ -43,7 +43,7 @@ def main(path: Path) -> None:
 
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job in the file `path` as one rank of the process group."""
-    # torch is imported here, because its import takes seconds and worker_process() must start before.
+    # torch is imported here, because the import takes seconds and worker_process() must start before it.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
     from rnnlm.training.samples import listener_of_job
@@ -60,8 +60,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
                 f"{process_group.size} processes were started, expected {expected}\n"
                 "(training.distributed.processes); start as many on each node: docs/how-to/distributed.md"
             )
-        # If a launcher was killed, its processes may still be writing a checkpoint when new ones start, so a lock is
-        # needed.
+        # The lock makes rank 0 wait for the processes of a killed launcher, which may still be writing a checkpoint.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
             result = train(job, device, listener_of_job(job), interruption, process_group)
             if process_group.is_main:
@@ -81,13 +80,13 @@ def worker_process(folder: Path) -> Iterator[None]:
         write_error(folder, rank, error)
         if os.environ.get(WATCH_STDIN):
             wait_for_launcher(folder)
-        # The process exits without cleaning up, because a process group may wait forever for a dead rank.
+        # The process exits without a teardown, because a process group may wait forever for a dead rank.
         sys.stderr.flush()
         os._exit(1)
 
 
 def write_error(folder: Path, rank: int | str, error: Exception) -> None:
-    """Write the error that is being handled to a file for the launcher."""
+    """Write the error that is being handled to a file that the launcher reads."""
     facts = {
         "rank": rank,
         "kind": type(error).__name__,
@@ -96,7 +95,7 @@ def write_error(folder: Path, rank: int | str, error: Exception) -> None:
         "time": time.time(),
         "traceback": traceback.format_exc(),
     }
-    # Writing may fail, for example on a full disk. The launcher still notices that the process failed.
+    # If writing fails, for example on a full disk, the launcher still notices that the process failed.
     with contextlib.suppress(OSError):
         write_json(folder / f"error-of-{rank}.json", facts)
 
@@ -106,7 +105,8 @@ def wait_for_launcher(folder: Path) -> None:
 
     If this process exited before the launcher's signal, torchrun would restart all ranks in vain.
     """
-    # An error that follows from the first one may be raised here before the first one is written.
+    # The pause lets the rank with the original error write it first, because errors that follow from it may be raised
+    # here earlier.
     time.sleep(2 * WATCH_INTERVAL_SECONDS)
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
         time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM ends this process during the sleep.

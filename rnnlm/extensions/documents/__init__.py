@@ -1,4 +1,4 @@
-"""Extract the prose of PDF, HTML, Markdown and office documents."""
+"""Extraction of the prose of PDF, HTML, Markdown and office documents."""
 
 from rnnlm.extension_points import Extension
 

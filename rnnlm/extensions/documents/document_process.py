@@ -19,13 +19,13 @@ from rnnlm.runtime.subprocess_environment import python_path
 
 
 class DocumentProcess:
-    """A process for a module that calls answer_requests(). It is started for the first document."""
+    """A client of a separate process, whose module calls answer_requests(). The first document starts the process."""
 
     def __init__(self, module: str) -> None:
         self.module = module
         self.process: subprocess.Popen[bytes] | None = None
-        # The id of the process that started the child. A forked process must start its own child, because it would
-        # receive replies to requests of its parent.
+        # The id of the process that started the child. After a fork, the new process must start its own child, because
+        # it would otherwise receive replies to requests of its parent.
         self.owner = 0
         self.lock = threading.Lock()
 
@@ -43,7 +43,7 @@ class DocumentProcess:
                 pickle.dump((seconds, (kind, data, text)), process.stdin)
                 process.stdin.flush()
                 prose, reason = json.loads(process.stdout.readline())
-            except (OSError, ValueError):  # The process has ended without a reply.
+            except (OSError, ValueError):  # The child process has ended without a reply.
                 code = process.wait()
                 if code == -signal.SIGPROF:
                     reason = f"took longer than {seconds:.0f} s: left out; corpus.format=text reads it with its markup"
@@ -80,7 +80,7 @@ class DocumentProcess:
 
 
 def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
-    """Answer the requests on standard input until it ends. Other output of the module goes to standard error."""
+    """Answer the requests on standard input until it ends. Other output of this process goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
@@ -99,5 +99,5 @@ def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
             # this process.
             replies.write(json.dumps(reply).encode() + b"\n")
             replies.flush()
-        except BrokenPipeError:  # The requesting process was killed.
+        except BrokenPipeError:  # The process that sent the request was killed.
             os._exit(1)

@@ -25,16 +25,18 @@ from rnnlm.runtime.extras import missing_packages
 # reads only about 200 kB a second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
 MAXIMUM_UNPACKED_BYTES = 64 << 20  # The largest size of the unpacked XML in a docx or epub.
-MAXIMUM_PAGES = 20_000  # A PDF with more pages is refused.
+MAXIMUM_PAGES = 20_000  # The largest number of pages of a PDF.
 # The limit for reading a document in seconds of computing time, so that the load of the machine does not matter.
 SECONDS = 10.0
-LEAST_SECONDS = {"pdf": 60.0}  # The limit is higher for PDF, because even a small file may have a thousand pages.
-# These seconds are added to SECONDS. The slowest parser, docutils, needs half of this time for usual text.
+# The minimum limit for PDF is higher, because even a small file may have a thousand pages.
+LEAST_SECONDS = {"pdf": 60.0}
+# The number of seconds per megabyte by which the limit is higher. docutils, the slowest parser, needs half of this time
+# for ordinary text.
 SECONDS_PER_MEGABYTE = 10.0
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-# Matches a role such as :func:`name <target>`.
+# A pattern for a role such as :func:`name <target>`.
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")
-# Matches a DOCTYPE that defines its own entities.
+# A pattern for a DOCTYPE that defines its own entities.
 DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*\[.*?\]\s*>", re.IGNORECASE | re.DOTALL)
 DECLARED_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 # fmt: off
@@ -42,21 +44,22 @@ DROPPED_ELEMENTS = frozenset((
     "audio", "button", "canvas", "head", "iframe", "math", "nav", "noscript", "object", "pre", "script", "select",
     "style", "svg", "template", "textarea", "video",
 ))
-INLINE_ELEMENTS = frozenset((  # The elements that do not end a line. All other elements end one.
+INLINE_ELEMENTS = frozenset((  # The elements that do not end a line, unlike all others.
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
     "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "td", "th",
     "time", "tt", "u", "var", "wbr",
 ))
 # fmt: on
 TABLE_CELLS = frozenset(("td", "th"))
-# Word stores a text box a second time for older programs, and a moved paragraph at its old and its new place.
+# Elements that repeat text: Word stores a text box a second time for older programs, and a moved paragraph also at its
+# old place.
 REPEATED_IN_DOCX = ("{*}Fallback", "{*}moveFrom")
 TEXT_IN_DOCX = ("{*}t", "{*}tab", "{*}br", "{*}noBreakHyphen")
-END_OF_WORD = re.compile(r"[^\W\d_]-$")  # Matches a word that is hyphenated at the end of a line.
+END_OF_WORD = re.compile(r"[^\W\d_]-$")  # A pattern for a word that is hyphenated at the end of a line.
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """Return the prose of a document, read from `data` if its kind is one of BINARY_KINDS, else from `text`.
+    """Return the prose of a document, read from `data` if its kind is one of BINARY_KINDS, otherwise from `text`.
 
     Raise DocumentError if there is no prose or if reading takes too long.
     """
@@ -67,12 +70,12 @@ def document_prose(kind: str, data: bytes, text: str) -> str:
 
 
 def parsed_prose(kind: str, data: bytes, text: str) -> str:
-    """Return the prose of a document as document_prose() does, but in this process and without a time limit."""
+    """Return the same prose as document_prose(), but parse the document in this process and without a time limit."""
     try:
         prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
         raise
-    except Exception as error:  # For damaged documents, the libraries raise many different types of errors.
+    except Exception as error:  # The libraries raise errors of many types for damaged documents.
         reason = str(error).partition("\n")[0][:80]
         raise DocumentError(f"damaged {kind} ({type(error).__name__}{f': {reason}' if reason else ''})") from error
     prose = prose.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
@@ -87,7 +90,7 @@ def one_line(text: str) -> str:
 
 
 def joined(blocks: Iterable[str]) -> str:
-    """Return the blocks as lines, each followed by a blank line, so that each block is a paragraph of the corpus."""
+    """Return the blocks as lines, each followed by a blank line, so that a corpus has a paragraph for each block."""
     return "".join(f"{line}\n\n" for line in map(one_line, blocks) if line)
 
 
@@ -138,7 +141,7 @@ def rst_prose(text: str) -> str:
         "raw_enabled": False,
         "docinfo_xform": False,
         "doctitle_xform": False,
-        "report_level": 5,  # No errors are reported, because Sphinx's directives are unknown to docutils.
+        "report_level": 5,  # docutils reports no errors, because it does not know the directives of Sphinx.
         "halt_level": 5,
         "line_length_limit": 1_000_000,
         "warning_stream": io.StringIO(),
@@ -312,9 +315,9 @@ MARKUP_LIBRARIES = {
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the versions of the libraries on which the prose of these files depends, "" if a library is not installed.
+    """Return the versions of the libraries that extract the text of the given files, or "" for a missing library.
 
-    For an archive, all libraries are returned, because it may contain any kind of document.
+    For an archive, the versions of all libraries are returned, because it may contain any kind of document.
     """
     kinds = set()
     for name in names:

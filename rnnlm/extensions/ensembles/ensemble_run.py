@@ -1,7 +1,7 @@
-"""Store an ensemble of finished runs as a new run. Only the weights of the mixture are fitted, not the networks.
+"""Store an ensemble of finished runs as a new run. Only the mixture weights are fitted, not the networks.
 
-RUN/config.json, started.json   configuration and dataset of the first member
-RUN/model/, run.json, COMPLETE  as in a training run, with all networks and the n-gram model in one folder
+RUN/config.json, started.json configuration and dataset of the first member RUN/model/, run.json, COMPLETE as in a
+training run, with all networks and the n-gram model in one folder
 """
 
 import logging
@@ -47,7 +47,7 @@ class Member:
     """A finished run whose network is part of the ensemble."""
 
     run: RunRecord
-    # The configuration without its teacher, because the ensemble gets this configuration from its first member but was
+    # The configuration of the run without its teacher. An ensemble has the configuration of its first member, but is
     # not distilled.
     config: PipelineConfig
 

@@ -24,7 +24,7 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # The number that stands for the logarithm of a probability of 0 in ARPA files.
+NEVER = -99.0  # The number that represents log₁₀ 0 in ARPA files.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN_IN_CAPITALS = "<UNK>"  # Another spelling of <unk>, which KenLM reads as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
@@ -61,7 +61,7 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 
 
 def spellings(pieces: Sequence[str]) -> list[str]:
-    """Return a spelling without white space for each token of an ARPA file. All spellings differ.
+    """Return the spelling of each token in an ARPA file. The spellings have no white space and are all different.
 
     The ends of a sentence are spelled <s> and </s>. White space is replaced by its character code. If another token
     already has the spelling of a word, the first character of the word is replaced, too.
@@ -70,7 +70,7 @@ def spellings(pieces: Sequence[str]) -> list[str]:
     for token_id, piece in enumerate(pieces):
         word = SPECIAL.get(token_id)
         if word is None:
-            # NUL is also replaced, because the readers of ARPA files treat it as white space.
+            # NUL is also replaced, because readers of ARPA files treat it as white space.
             word = re.sub(r"[\s\0]", lambda found: code_of(found[0]), piece) or "<empty>"
             while word in taken:
                 word = code_of(word[0]) + word[1:]

@@ -1,4 +1,4 @@
-"""The model as a PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
+"""The model as a PreTrainedModel. After importing this module, AutoModelForCausalLM can load a model's folder.
 
 Other modules of rnnlm do not import this one, because importing the model classes of transformers takes longer than
 importing torch.
@@ -27,7 +27,7 @@ from rnnlm.models.language_model import LanguageModel
 
 class RnnlmConfig(PretrainedConfig):
     model_type = "rnnlm"
-    # Trainer gathers all outputs except the state, which evaluation does not need.
+    # Trainer does not gather the state, which evaluation does not need.
     keys_to_ignore_at_inference = ["state"]
 
     kind: str = "elman"
@@ -115,16 +115,16 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        # Loading has replaced the embedding's weights. A one-hot embedding must not be trained.
+        # Loading has replaced the embedding's weights, so a one-hot embedding is excluded from training again.
         model.language_model.embedding.weight.requires_grad_(not model.config.one_hot)
         return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # The model has a single state instead of a cache of keys and values.
+        return False  # The model carries a single state, and has no cache of keys and values.
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Create the buffer never_predicted again. The weights come from rnnlm.models.initialization or from a file."""
+        """Create the buffer never_predicted. The weights come from rnnlm.models.initialization or from a file."""
         if isinstance(module, LanguageModel):
             never = torch.zeros(self.config.vocab_size, dtype=torch.bool)
             never[[self.config.pad_token_id, self.config.bos_token_id]] = True
@@ -144,15 +144,15 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
-        """Resize the embedding as transformers does, but initialize the bias of new tokens to the mean bias.
+        """Resize the embedding as transformers does, but with the mean bias as the bias of new tokens.
 
-        With tied weights, transformers would initialize the bias to 0. The other biases are log frequencies far below
+        With tied weights, transformers would initialize this bias to 0. The other biases are log frequencies far below
         0, so only new tokens would be generated.
         """
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        # The buffer never_predicted must have the new number of tokens.
+        # The buffer never_predicted is created again with the new number of tokens.
         self._init_weights(self.language_model)
         return embedding
 
@@ -191,7 +191,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            # transformers shifts the labels in the same way.
+            # The labels are shifted in the same way as by transformers.
             shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
         if shift_labels is not None:
             # The loss ignores <pad> and -100, which transformers uses for padding.
@@ -226,7 +226,8 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
         if outputs.get("state") is None:
-            # Without a cache, each step reads all tokens again. Beam search must not reorder a state, so it is removed.
+            # Without a cache, each step reads all tokens again. The state is removed, so that beam search does not
+            # reorder it.
             model_kwargs.pop("state", None)
         return model_kwargs
 

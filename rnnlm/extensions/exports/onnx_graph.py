@@ -49,16 +49,16 @@ class ExportRecord(Record):
 
 
 class OneStep(nn.Module):
-    """The function that the ONNX graph computes, which is one time step."""
+    """The function of one time step, which the ONNX graph computes."""
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model)
-        # The fused kernel has no ONNX operator.
+        # The fused kernel cannot be exported, because it has no ONNX operator.
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one token and return the logits, (b, V), and the new state, (b, L, S).
+        """Read one token per row, and return the logits, (b, V), and the new state, (b, L, S).
 
         `token_ids` has the shape (b, 1), and `state` (b, L, S).
         """
@@ -67,7 +67,7 @@ class OneStep(nn.Module):
 
 
 def export_onnx(folder: Path, file: Path) -> ExportRecord:
-    """Write the model in `folder` to `file`. The results of onnxruntime and torch are compared first.
+    """Write the model in `folder` to `file`, after comparing the results of onnxruntime and torch.
 
     Raise ConfigError if `file` cannot be written, or if its folder has the tokenizer of another model. Raise ModelError
     if the results differ by more than LOGITS_TOLERANCE.
@@ -134,7 +134,7 @@ def build_program(model: LanguageModel) -> Any:
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # The exporter logs a warning for every graph, so its warnings are disabled.
+    logger.setLevel(logging.ERROR)  # Warnings of the exporter are disabled, because it logs one for every graph.
     try:
         # torch warns that both inputs share the batch axis, which is intended.
         with warnings.catch_warnings(action="ignore"):

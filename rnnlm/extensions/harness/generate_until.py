@@ -15,12 +15,12 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
-NO_END = -1  # This replaces the id of `<eos>` if no token ends the text.
+NO_END = -1  # An id that no token has, which replaces the id of `<eos>` if no token ends the text.
 
 
 @dataclass
 class Answer:
-    """The text generated after one context. The object is called with each new token, as a sampling.OnToken."""
+    """The text that is generated after one context. The object is called with each new token, as a sampling.OnToken."""
 
     context: str
     tokenizer: TextTokenizer
@@ -47,7 +47,7 @@ def write_answers(
     stops: Sequence[str],
     sampling: Sampling,
 ) -> list[str]:
-    """Return one answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
+    """Return an answer to each context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
 
     In `stream` mode `<eos>` is a line feed and the answer continues. In `sentence` mode it ends the answer. With a word
     tokenizer, the answer begins with a space unless the context ends with white space, so that context and answer can

@@ -1,4 +1,4 @@
-"""Options of `rnnlm lm-eval`. They are not part of the pipeline's configuration."""
+"""Options of `rnnlm lm-eval`, which are not part of the pipeline's configuration."""
 
 from pydantic import Field, model_validator
 

@@ -1,4 +1,4 @@
-"""Run EleutherAI's evaluation harness on a model, with the harness's tasks or a text. Needs the extra `lm-eval`."""
+"""Run EleutherAI's evaluation harness on a model, with its tasks or a text. Needs the extra `lm-eval`."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEWSHOT_SEED = 1234  # The seed that draws few-shot examples, which is the default of the harness.
-BOOTSTRAP_RESAMPLES = 1_000  # Number of bootstrap resamples for metrics whose standard error has no formula.
+FEWSHOT_SEED = 1234  # The seed for drawing few-shot examples, which is the harness's default.
+BOOTSTRAP_RESAMPLES = 1_000  # The number of bootstrap resamples for metrics whose standard error has no formula.
 
 
 class HarnessMetric(Record):
@@ -59,8 +59,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
             if own != 0:  # A task with num_fewshot: 0 does not support few-shot examples.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
-        # simple_evaluate() is not used, because it spends seconds on loading tasks and on collecting data about the
-        # machine.
+        # simple_evaluate() is not used, because it needs seconds to load tasks and to collect data about the machine.
         results = lm_eval.evaluate(
             lm=model,
             task_dict=loaded,
@@ -74,7 +73,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 def one_text(home: Home, file: str) -> CorpusRecord:
     """Return a text file as a corpus.
 
-    It is read as by `rnnlm evaluate`, so that the harness measures the same bytes.
+    The file is read as by `rnnlm evaluate`, so that the harness scores the same bytes.
     """
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
@@ -93,7 +92,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # The name of the loader with which `datasets` reads text files.
+        "dataset_path": "text",  # The name of the loader by which `datasets` reads text files.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
@@ -103,8 +102,9 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         "output_type": "loglikelihood_rolling",
         "test_split": "test",
         "num_fewshot": 0,
-        "doc_to_text": "",  # The task has no context.
-        "doc_to_target": "text",  # The name of the column. A template such as {{text}} would drop the last line feed.
+        "doc_to_text": "",  # The text is scored without a context.
+        # The name of the column with the text. A template such as {{text}} would drop the last line feed.
+        "doc_to_target": "text",
         "metadata": {"version": 1.0},
     }
     path = scratch / "file.yaml"
@@ -116,7 +116,7 @@ def load_tasks(names: Sequence[str]) -> dict[str, Any]:
     """Load tasks and groups by name, together with their data."""
     from lm_eval.tasks import TaskManager
 
-    # The harness's own tasks are indexed only if they are needed, because indexing takes seconds.
+    # The harness's own tasks are indexed only if one of them is wanted, because indexing takes seconds.
     manager = TaskManager(include_defaults=not all(Path(name).is_file() for name in names))
     loaded: dict[str, Any] = {"tasks": {}, "groups": {}, "group_map": {}}
     for name in names:
@@ -126,7 +126,7 @@ def load_tasks(names: Sequence[str]) -> dict[str, Any]:
             )
         try:
             found = manager.load([name])
-        # Loading may fail for any reason, such as a wrong file, a missing package or no network.
+        # Loading may fail for many reasons, such as a wrong file, a missing package or no network.
         except Exception as error:
             raise CorpusError(
                 f"--tasks {name}: cannot load the task or its data ({type(error).__name__}: {first_line(error)});\n"

@@ -33,7 +33,7 @@ class ContinuationRows:
     """The rows of a text that have a token of the continuation as a target."""
 
     rows: TokenRows
-    counts: np.ndarray  # The number of tokens at the end of each row that belong to the continuation, (rows,) int64.
+    counts: np.ndarray  # For each row, the number of tokens at its end that belong to the continuation, (rows,) int64.
     spelling_bits: float  # The bits for spelling the continuation's words that are not in the vocabulary.
 
 

@@ -1,4 +1,4 @@
-"""Probes of networks: the reach of gradients, memory, synthetic tasks, and the accuracy at each position."""
+"""Probes that measure the reach of gradients, memory, synthetic tasks, and the accuracy at each position."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

@@ -1,4 +1,4 @@
-"""Measure a network's abilities by training it on short rows of a synthetic task and testing it on longer ones."""
+"""Measure a network's abilities: train it on short rows of a synthetic task, and test it on longer ones."""
 
 from collections.abc import Iterator
 
@@ -18,10 +18,10 @@ from rnnlm.tokenizers.text_tokenizer import PAD
 
 DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
-CHECK_STEPS = 200  # Number of optimizer steps between two checks of whether the task is solved.
+CHECK_STEPS = 200  # The number of optimizer steps between two checks whether the task is solved.
 SOLVED_NATS = 1e-3  # The mean loss in nats per target below which a task counts as solved.
-# The step of hidden_size when parameters are matched. Every kind of model supports multiples of 8; a Transformer needs
-# 4 heads with pairs of units.
+# The step of hidden_size when parameters are matched. Every kind of model supports multiples of 8; for example, a
+# Transformer needs 4 heads with pairs of units.
 SIZE_STEP = 8
 
 
@@ -102,6 +102,6 @@ def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> fl
 
 
 def chance(target_ids: Tensor) -> float:
-    """Return the fraction of the most frequent target, which is the accuracy of always predicting it."""
+    """Return the fraction of the most frequent target, which is the accuracy of a model that always predicts it."""
     counts = target_ids[target_ids != PAD].bincount()
     return float(counts.max() / counts.sum())

@@ -68,7 +68,7 @@ def probe_batches(
     dataset: DatasetRecord, config: GradientProbeConfig, window_length: int, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the first `steps` batches of the training split in training order, over as many epochs as needed."""
-    epochs = range(steps)  # Each epoch has at least one batch, so `steps` epochs suffice.
+    epochs = range(steps)  # `steps` epochs are enough, because each epoch has at least one batch.
     batches = TrainingBatches(
         StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs
     )

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 def compare_gradients(
     home: Home, dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, *, force: bool = False
 ) -> GradientComparison:
-    """Run measure_gradients on the dataset, unless its result is already stored."""
+    """Compare gradients in networks of each kind on a dataset by measure_gradients(), unless the result is stored."""
     text = {"corpus": dataset.corpus_name, "dataset_id": dataset.dataset_id, "mode": dataset.mode}
     settings = {**config.model_dump(mode="json"), **text, "window_length": training.window_length}
 
@@ -46,7 +46,7 @@ def compare_gradients(
 
 @stage("probe echo")
 def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoComparison:
-    """Run measure_echo, unless its result is already stored."""
+    """Compare the memory of networks of each kind by measure_echo(), unless the result is stored."""
     settings = config.model_dump(mode="json")
 
     def measure() -> dict[str, Any]:
@@ -103,12 +103,12 @@ def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine:
 def stored_ability(
     home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
 ) -> AbilityScore:
-    """Return the stored result of an earlier or smaller probe.
+    """Return the ability score of one network, which an earlier or smaller probe may have stored.
 
-    If there is none, measure the ability and store the result.
+    If it is not stored, measure and store it.
     """
     threads = torch.get_num_threads()
-    # One thread suffices for a small network. Other processes may train other networks at the same time.
+    # A small network needs only one thread, and other processes may train other networks at the same time.
     torch.set_num_threads(1)
     chosen = {"kinds", "diagonal", "tasks", "seeds"}
     settings = {name: value for name, value in result_settings(config).items() if name not in chosen}

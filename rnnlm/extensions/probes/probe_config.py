@@ -8,9 +8,10 @@ from rnnlm.config import EngineConfig, ModelKind, Nonlinearity, RecurrentInitial
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
-# The number of tokens in a row. It is at most 192, because associative recall has 64 keys and at most 3 tokens per key.
+# The number of tokens in a row. It is at most 192, because associative recall has 64 keys and uses at most 3 tokens per
+# key.
 RowLength = Annotated[int, Field(ge=6, le=192)]
-# The default initializations to compare.
+# The initializations that are compared by default.
 INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
 
 

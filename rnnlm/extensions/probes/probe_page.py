@@ -1,4 +1,4 @@
-"""Reports on the probes of a run and of untrained networks, each with a plot and some values."""
+"""Reports on the probes of a run and of untrained networks, each with a plot and a table."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SHOWN_DISTANCES = (1, 10, 50)
 
 
 def gradient_report(record: GradientFlowRecord) -> str:
-    """Return a Markdown report with the plot and each layer's relative gradient norms at some distances."""
+    """Return a Markdown report with a plot and the relative gradient norms of each layer at some distances."""
     distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
     rows = [
         {"layer": layer} | {f"{back} back": f"{norms[back] / norms[0]:.2g}" if norms[0] else "-" for back in distances}
@@ -29,7 +29,7 @@ def gradient_report(record: GradientFlowRecord) -> str:
 
 
 def positions_report(record: PositionsRecord) -> str:
-    """Return a Markdown report with the plot and the accuracy at some positions."""
+    """Return a Markdown report with a plot and the accuracy at some positions."""
     trained, last = record.longest_trained, len(record.right)
     chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
     rows = [

@@ -15,7 +15,8 @@ from rnnlm.extensions.probes.probe_records import (
 )
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
-# The widths of lines that are drawn over one another, so that all lines are visible where they coincide.
+# The widths of lines that are drawn over one another. They are different, so that all lines are visible where they
+# coincide.
 OVERLAID_WIDTHS = (4.5, 3.0, 1.5)
 SCALED = RED
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)

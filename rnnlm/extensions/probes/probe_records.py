@@ -43,7 +43,7 @@ class PositionsRecord(RightByPosition, StageRecord):
 
 
 class GradientCurve(Record):
-    """The gradient norms of a network, as computed by gradient_norms.
+    """The gradient norms of a network by distance, as computed by gradient_norms().
 
     `start` describes the initial recurrent matrix, for example "identity × 1.2".
     """
@@ -70,7 +70,7 @@ class EchoScore(Record):
     initialization: RecurrentInitialization
     distance: int
     accuracy: float
-    final_loss: float  # The loss at the cue in nats, as the mean of the last tenth of the steps.
+    final_loss: float  # The loss at the cue in nats, averaged over the last tenth of the training steps.
 
 
 class AbilityScore(Record):
@@ -92,7 +92,7 @@ class AbilityScore(Record):
 
 
 class AbilityCell(Record):
-    """The results of one network on one task and length of rows, as means over seeds."""
+    """The results of one network on one task for one length of rows, as means over seeds."""
 
     accuracy: float
     chance: float
@@ -206,6 +206,6 @@ class AbilityComparison(ProbeComparison):
 def metric_name(curve: GradientCurve) -> str:
     """Return a metric name that MLflow accepts, such as relu_identity-x1.2_after-100-steps."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
-    # The plus sign of a factor such as 1e+06 is removed, because MLflow does not accept it.
+    # The plus sign in a factor such as 1e+06 is removed, because MLflow does not accept it.
     start = curve.start.replace(" × ", "-x").replace("+", "")
     return f"{curve.nonlinearity}_{start}{after}"

@@ -9,10 +9,10 @@ PROBE_KEY = "rnnlm.probe_key"
 
 
 def log_probe_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
-    """Log a comparison to MLflow. Return the run's URL, or None if MLflow is unavailable.
+    """Log a comparison to MLflow. Return the MLflow run's URL, or None if MLflow is unavailable.
 
     A new comparison gets a new MLflow run. A stored comparison usually has one. If MLflow was unavailable or the
-    process was killed, its run is created or completed here.
+    process was killed, the run is created or completed here.
     """
     run = ComparisonRun(
         name=f"probe {comparison.picture.stem}",

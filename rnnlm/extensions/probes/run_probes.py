@@ -27,7 +27,7 @@ from rnnlm.storage.stages import stage_key
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 BATCH_ROWS = 64
-LOGIT_ROWS = 1_024  # Number of rows whose logits are computed together.
+LOGIT_ROWS = 1_024  # The number of rows whose logits are computed together.
 R = TypeVar("R", bound=StageRecord)
 
 
@@ -87,15 +87,15 @@ def measure_once(
 
 @torch.inference_mode()
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
-    """Return the accuracy by position in the row, and the fraction of rows whose greedy continuation is correct so far.
+    """Return the accuracy by position in the row, and the fraction of rows with a correct continuation up to there.
 
     Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because predicting the end of a row does
     not test memory.
     """
-    # One tensor per batch, of shape (3, t): the numbers of rows, of correct predictions and of exact continuations.
+    # A tensor of shape (3, t) for each batch: the numbers of rows, of correct predictions and of exact continuations.
     counts: list[Tensor] = []
     for batch in batches:
-        counted = batch.mask & (batch.target_ids != EOS)  # The targets that are scored, (b, t).
+        counted = batch.mask & (batch.target_ids != EOS)  # A mask of the targets that are scored, (b, t).
         hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
         faultless = hits.clone()
         faultless[:, :given_tokens] = True

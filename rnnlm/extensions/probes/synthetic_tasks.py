@@ -60,7 +60,7 @@ def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
     """
     is_opened = torch.rand(count, length, generator=generator) < 0.5
     types = torch.randint(2, (count, length), generator=generator)
-    # A stack of the types of open brackets, which begins in column 1. With no open bracket, its top is column 0.
+    # A stack of the types of open brackets. The types begin in column 1, and column 0 is the top of an empty stack.
     stack = torch.zeros(count, DYCK_DEPTH + 1, dtype=torch.int64)
     depth = torch.zeros(count, dtype=torch.int64)
     rows = torch.arange(count)
@@ -114,7 +114,7 @@ def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Te
     keys = torch.rand(count, KEYS, generator=generator).argsort(dim=1)[:, :pairs] + FIRST_SYMBOL
     values = torch.randint(FIRST_SYMBOL + KEYS, FIRST_SYMBOL + KEYS + VALUES, (count, pairs), generator=generator)
     order = torch.rand(count, pairs, generator=generator).argsort(dim=1)
-    # The keys and values in alternation, of shape (count, 2 · pairs).
+    # The keys and values, alternating, of shape (count, 2 · pairs).
     told = torch.stack([keys, values], dim=2).flatten(1)
     input_ids = torch.cat([told, keys.gather(1, order)], dim=1)
     return input_ids, torch.cat([torch.full_like(told, PAD), values.gather(1, order)], dim=1)

@@ -1,4 +1,4 @@
-"""Score texts from Python in batches, as needed by `datasets.Dataset.map(…, batched=True)`."""
+"""Score batches of texts in Python, for example by `datasets.Dataset.map(…, batched=True)`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

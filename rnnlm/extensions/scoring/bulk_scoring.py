@@ -45,10 +45,10 @@ from rnnlm.storage.stages import STAGE_VERSIONS, stage
 logger = logging.getLogger(__name__)
 # The number of input bytes per process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
 SCORED_BYTES_A_PROCESS = 16 << 20
-# The fields of ScoringConfig on which the scores depend. Other fields concern input, output and reports.
+# The fields of ScoringConfig on which the scores depend. Other fields concern only input, output and reports.
 CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
-    *("batch_size", "shard_documents"),  # batch_size and shard_documents affect the rounding of the scores.
+    *("batch_size", "shard_documents"),  # These two fields affect the rounding of the scores.
 }
 
 
@@ -71,7 +71,7 @@ class ScoringRecord(StageRecord):
     """
 
     input_files: int
-    left_out: tuple[LeftOut, ...] = ()  # The files that were left out, or whose text was changed.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were not read, or whose text was changed.
     key: str = ""
     model: str = ""  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     model_folder: Path = Path()
@@ -82,7 +82,7 @@ class ScoringRecord(StageRecord):
 
 @stage("scoring")
 def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
-    """Score config.input, unless config.output already contains these scores.
+    """Score config.input, unless config.output already contains the scores.
 
     A resumed scoring writes the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
     """
@@ -153,7 +153,7 @@ def make_output(
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    # Remove the partial files of a killed run. No other run writes to this folder, because this run holds the lock.
+    # Remove the partial files of a killed run. No other run writes to this folder, because this one holds the lock.
     for leftover in folder.rglob(".*"):
         leftover.unlink()
     shards = score_shards(folder, config, files, model, open_engine)
@@ -210,12 +210,12 @@ def score_shards(
             tokens += scored_tokens
             progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
             progress.update(len(documents))
-    cached_scorer.cache_clear()  # The process may continue for a long time, so the model's memory is freed.
+    cached_scorer.cache_clear()  # The memory of the model is freed, because the process may continue for a long time.
     return shards
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the number of processes for these files that shortens the scoring. For a GPU it is one."""
+    """Return the largest number of processes that makes the scoring of these files faster. For a GPU it is one."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

@@ -24,7 +24,7 @@ from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.storage.sql_statements import literal, statement
 
-SHARD_CHARACTERS = 2 << 20  # The number of characters from which a shard ends with the current document.
+SHARD_CHARACTERS = 2 << 20  # The number of characters above which a shard ends after the current document.
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
@@ -46,7 +46,7 @@ class InputDocument(NamedTuple):
     text: str | None  # The document's text, or None for a null in the table.
 
 
-INPUT_SCHEMA = pa.schema(  # One column for each field of InputDocument.
+INPUT_SCHEMA = pa.schema(  # The schema has a column for each field of InputDocument.
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
 Cell = tuple[str | None, str | None]  # A pair of a document's id and its text.
@@ -69,7 +69,7 @@ def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterato
 
 
 def shard_growth(input_bytes: int) -> int:
-    """Return the factor by which the shards of an input are larger than those of a small input.
+    """Return the factor by which an input's shards are larger than those of a small input.
 
     The factor is 2 for an input of 1 GiB and 16 for 64 GiB. A large input is therefore divided into thousands of shards
     and not millions. The factor has an upper limit, because each shard must fit into memory.
@@ -181,7 +181,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
 def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Let queries read `shifted_sequences` of a large dataset, which is a view of the files in folder/parts."""
     locate_parts(connection, folder)
-    # DuckDB compares file names with those in the view, which are escaped. Both spellings are therefore allowed.
+    # Both spellings of the path are allowed, because DuckDB compares file names with the escaped ones in the view.
     allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
     connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 
@@ -196,6 +196,7 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow raises its own errors for errors of DuckDB.
+    # Arrow raises errors of its own types for errors of DuckDB.
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

@@ -18,12 +18,12 @@ from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
-# "element" is the name that Parquet uses, so the type does not change when a file is read.
+# The name "element" is the one that Parquet uses, so that the type is the same after reading a file.
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))
-# The table has one row per document, in the order of the inputs.
+# The columns of a table with one row per document, in the order of the inputs.
 SCORES_SCHEMA = pa.schema(
     [
-        ("document", pa.int64()),  # The number of the document, counted from 0 over all input files.
+        ("document", pa.int64()),  # The number of the document, counted from 0 in all input files.
         ("source", pa.string()),  # The file that contains the document.
         ("place", pa.int64()),  # The number of the line, paragraph or row within the file, from 0.
         ("id", pa.string()),  # The value of the input's id column, or null without one.
@@ -35,7 +35,8 @@ SCORES_SCHEMA = pa.schema(
         # <unk>.
         ("bits_per_byte", pa.float64()),
         ("unknown_rate", pa.float64()),  # The fraction of tokens that stand for a word outside the vocabulary.
-        # The tokens with the highest loss in descending order. Their field `place` counts the document's tokens from 0.
+        # The tokens with the highest loss, in descending order of loss. Their field `place` counts the document's
+        # tokens from 0.
         ("surprising", TOKENS_TYPE),
         ("text", pa.string()),  # The text without its last line end, or null if texts are not kept.
     ]
@@ -50,7 +51,7 @@ def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
 
 
 class Scorer:
-    """A scorer of shards. On the same machine, equal shards give tables that are equal bit by bit."""
+    """A scorer of shards. Equal shards give bit-identical tables on the same machine."""
 
     def __init__(
         self, model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
@@ -62,7 +63,7 @@ class Scorer:
     def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
         """Score a shard of INPUT_SCHEMA, and return a table of SCORES_SCHEMA with one row per document.
 
-        See document_losses for `known_nll`.
+        `known_nll` are the losses of the tokens if they are known; see document_losses.
         """
         texts = [with_line_end(text or "") for text in shard["text"].to_pylist()]
         losses = document_losses(
@@ -92,7 +93,7 @@ def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array
     """
     firsts = ends(losses.tokens)
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
-    # The losses are sorted by their bit patterns, which for non-negative floats have the same order. Adding 0 turns
+    # The losses are sorted by their bit patterns, which have the same order for non-negative floats. Adding 0 turns
     # -0.0 into 0.0.
     nats = np.maximum(losses.nll_nats, 0) + np.float32(0)
     # The indices of the tokens, sorted by document and, within a document, by descending loss.

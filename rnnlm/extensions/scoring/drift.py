@@ -1,4 +1,4 @@
-"""Measure drift: how far the bits per byte of scored texts differ from those of the model's validation text."""
+"""Measure drift, which is the distance between the bits per byte of scored texts and of the model's validation text."""
 
 import math
 from itertools import accumulate
@@ -21,7 +21,7 @@ from rnnlm.storage.sql_statements import literal, statement
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles of the bits per byte that limit the plot.
 BINS = 40
-CHANCE = 0.001  # The probability that the distance of two samples from the same distribution exceeds `noise`.
+CHANCE = 0.001  # The probability that the distance of two samples of the same distribution exceeds `noise`.
 
 
 class Distributions(Record):
@@ -29,9 +29,9 @@ class Distributions(Record):
 
     documents: int  # The number of scored documents that have a predicted token.
     reference_documents: int
-    # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
+    # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions that do not overlap.
     distance: float
-    noise: float  # The distance that two samples of these sizes may have by chance; see chance_distance().
+    noise: float  # The distance that two samples of these sizes can have by chance; see chance_distance().
     quantiles: TableRows  # The rows have the columns level, scored and reference.
     bins: TableRows  # The rows have the columns bin, low, scored and reference.
     bin_width: float
@@ -50,7 +50,7 @@ class ScoredRecord(Record):
 
     scoring: ScoringRecord
     drift: Drift
-    strange: tuple[StrangeDocument, ...] = ()  # The strangest documents, as many as were requested.
+    strange: tuple[StrangeDocument, ...] = ()  # The strangest documents, of which the user has requested the number.
 
 
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:

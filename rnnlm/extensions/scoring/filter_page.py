@@ -1,4 +1,4 @@
-"""The report on a filter."""
+"""The report on `rnnlm filter`."""
 
 from rnnlm.display.text_layout import TableRows, shorten
 from rnnlm.extensions.scoring.filter_config import FilterConfig
@@ -34,7 +34,7 @@ def filter_page(config: FilterConfig, found: FilterRecord) -> Page:
 
 
 def count_rows(found: FilterRecord) -> TableRows:
-    """Return one row for the kept documents and one for each reason to drop documents."""
+    """Return a table row for the kept documents and one for each reason to drop documents."""
     documents, size = (sum(row[name] for row in found.counts) for name in ("documents", "bytes"))
     return [
         {
@@ -50,7 +50,7 @@ def count_rows(found: FilterRecord) -> TableRows:
 
 
 def histogram(bins: TableRows) -> TableRows:
-    """Return the rows of a text histogram. Each of its bars combines two of the given bins."""
+    """Return the table rows of a text histogram, each of whose bars combines two of the given bins."""
     pairs = list(zip(bins[::2], bins[1::2], strict=True))
     bars = [(one["low"], one["scored"] + two["scored"], one["reference"] + two["reference"]) for one, two in pairs]
     scale = BAR_WIDTH / max((kept + dropped for _, kept, dropped in bars), default=1)

@@ -45,7 +45,7 @@ SCORE, REASON = (
 )  # The columns that are added to the output. They replace input columns with the same names.
 SCORE_DIGITS = 6  # The number of digits after the decimal point of a score in a text format.
 ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
-json_of = json.JSONEncoder().encode  # This encodes to ASCII, which is valid in all encodings of JSON files.
+json_of = json.JSONEncoder().encode  # The encoder's output is ASCII, which is valid in all encodings of JSON files.
 T = TypeVar("T")
 
 
@@ -57,7 +57,8 @@ class Verdict(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """Return the added columns: the score and, if the document is dropped, the reason."""
         score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
-        score = score if score is None or math.isfinite(score) else None  # JSON cannot represent infinity and NaN.
+        # A score of infinity or NaN becomes null, because JSON has no such numbers.
+        score = score if score is None or math.isfinite(score) else None
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
@@ -69,11 +70,12 @@ class OutputFolder:
     """An output folder that gets one file for each input file."""
 
     folder: Path
-    # The deepest folder that contains all input files. Paths in the output folder correspond to paths relative to it.
+    # The deepest folder that contains all input files. A path in the output folder corresponds to a path relative to
+    # it.
     above: Path
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
-        """Return the path of the output for an input file, in the same subfolder of the output folder.
+        """Return the path of an input file's output, in the same subfolder of the output folder.
 
         If `as_json` is True, the name becomes NAME.jsonl, followed by the suffix of the input's compression. A name
         that is too long for the file system is shortened to its beginning and a digest.
@@ -258,7 +260,7 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
             reasons = pa.array([one.reason for one in found], pa.string())
             writers[0].write_table(rows_where(with_columns(rows, ADDED[:1], [scores]), reasons.is_null()))
             writers[1].write_table(rows_where(with_columns(rows, ADDED, [scores, reasons]), reasons.is_valid()))
-        next(decided, None)  # This raises an error if there are more verdicts than rows.
+        next(decided, None)  # Check that there are no more verdicts than rows.
 
 
 @contextmanager

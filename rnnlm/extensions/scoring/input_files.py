@@ -45,14 +45,14 @@ class InputFile:
 @dataclass(frozen=True)
 class Inputs:
     files: tuple[InputFile, ...]  # The files, sorted by name.
-    left_out: tuple[LeftOut, ...] = ()  # The files that were left out, or whose text was changed.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were not read, or whose text was changed.
 
 
 def find_inputs(config: ScoringConfig) -> Inputs:
     """Find the files that config.input names.
 
-    Raise CorpusError if none of the files is a text or a table, or if there are no files although config.may_be_missing
-    is not set.
+    Raise CorpusError if none of the files is a text or a table, or if there are no files and config.may_be_missing is
+    not set.
     """
     if config.may_be_missing and not any_files(config.input):
         return Inputs(())
@@ -91,9 +91,9 @@ def any_files(name: str) -> bool:
 
 
 def named_files(name: str) -> Found:
-    """Return a file, the files directly in a folder, or the matches of a glob.
+    """Return the file `name`, the files directly in this folder, or the matches of this glob.
 
-    Leave out files that are not text by name.
+    Files that are not text according to their names are left out.
     """
     path = expanded(name)
     if path.is_file():
@@ -116,7 +116,7 @@ def examined(
         if archive_kind(opened.head, opened.plain_name):
             raise DocumentError("is an archive; unpack it and give its files")
         kind = detect_format(opened.head, opened.plain_name)
-        # The lines of Markdown and reStructuredText are scored as plain text, without conversion.
+        # Markdown and reStructuredText are scored line by line as plain text, without conversion.
         if kind in ("markdown", "rst"):
             kind = "text"
         if kind not in get_args(Kind):
@@ -158,9 +158,9 @@ def table(file: InputFile, row: str) -> InputFile:
 
 
 def input_states(files: tuple[InputFile, ...]) -> list[Any]:
-    """Return the path, size and modification time of each file, from which changes of the inputs are detected.
+    """Return the path, size and modification time of each file, by which changes of the inputs are detected.
 
-    The newest rows of a database may be in the write-ahead log next to it, which is included.
+    They include a database's write-ahead log, which may contain its newest rows.
     """
     paths = [file.path for file in files]
     logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]

@@ -1,4 +1,4 @@
-"""Test whether a model gives the good sentence of a pair a higher probability than the bad sentence.
+"""Test whether a model gives the good sentence of a pair a higher probability than the bad one.
 
 The method was introduced by Linzen, Dupoux and Goldberg (2016). The files of BLiMP (Warstadt and others 2020) can be
 read directly.
@@ -17,7 +17,7 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-# The columns that name the group of a pair in BLiMP. The first of these columns in a file is used. Without them, the
+# The columns that name the group of a pair in BLiMP. The first of them that a file has is used. Without them, the
 # file's name is the group.
 GROUP_COLUMNS = ("UID", "field", "linguistics_term")
 NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.

@@ -1,4 +1,4 @@
-"""Rescore n-best lists: choose the best text by the combined scores of a speech recognizer and a language model."""
+"""Rescore n-best lists by the combined scores of a speech recognizer and a language model."""
 
 import math
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class RescoredText(Record):
     score: float  # The recognizer's score of the best hypothesis.
     log_probability: float  # The natural logarithm of the text's probability under the model.
     total: float  # The combined score, which is score + weight * log_probability.
-    first: str  # The text with the recognizer's highest score.
+    first: str  # The text that has the recognizer's highest score.
 
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:

@@ -38,13 +38,13 @@ Unit = Literal["line", "paragraph"]
 DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
-# The largest number of documents in the reference. They are sampled evenly from the validation split.
+# The largest number of documents with reference scores. They are sampled evenly from the validation split.
 REFERENCE_DOCUMENTS = 10_000
 # If the model has not scored the validation text yet, only about this many bytes are sampled, but not fewer than about
 # ENOUGH_DOCUMENTS.
 REFERENCE_BYTES = 100_000
-# A sufficient number of documents. Their distance by chance is at most 1.95 / sqrt(500) = 0.09, which is half the drift
-# threshold.
+# A sufficient number of documents. The distance of their scores by chance is at most 1.95 / sqrt(500) = 0.09, half the
+# drift threshold.
 ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY, DIGEST_KEY = b"rnnlm reference", b"rnnlm model", b"rnnlm digest"
 
@@ -52,7 +52,7 @@ VERSION_KEY, MODEL_KEY, DIGEST_KEY = b"rnnlm reference", b"rnnlm model", b"rnnlm
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
     """Store the scores of the run's validation text by line and by paragraph in the model's folder, unless they exist.
 
-    The losses of the run's evaluation are reused if the dataset's rows are whole lines, each scored independently.
+    The losses from the run's evaluation are reused if the dataset's rows are whole lines, each scored independently.
     """
     model = model_in(run.model_folder, run.run_id)
     batch_size = EvaluationConfig().batch_size
@@ -91,7 +91,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """Return True if the file contains undamaged scores of this model that the current version of the code computed.
+    """Return True if the file contains undamaged scores of this model by the current version of the code.
 
     Files of rnnlm 0.3 contain no digest of their rows. The marker of a registered version contains one of the file.
     """
@@ -143,7 +143,7 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Return an iterator over lines with text or whole documents, and n if only every n-th of them is used.
+    """Return an iterator over lines or whole documents, and n if only every n-th of them is used.
 
     If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply. The iterator raises
     CorpusError if the text is missing or has changed.
@@ -161,7 +161,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """Return n if every n-th of `count` documents is sampled for the reference. If n is 1, all documents are used."""
+    """Return n if every n-th of `count` documents is sampled for the reference, or 1 if all documents are used."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 

@@ -1,6 +1,6 @@
 """Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-The output also contains its provenance. If a scoring is repeated, it is skipped because of an equal provenance.
+The output also contains its provenance, by which a repeated scoring is recognized and skipped.
 """
 
 import json
@@ -24,13 +24,13 @@ from rnnlm.storage.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # The key of the provenance in the metadata of a Parquet file.
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
-# Columns with many repeated values, which Parquet encodes with a dictionary.
+# Columns with many repeated values, which are dictionary-encoded in Parquet.
 REPEATED_TEXTS = ["source", "surprising.list.element.token"]
 Provenance = dict[str, Any]
 
 
 def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
-    """Raise an error if the output cannot be written. Otherwise scoring would fail after hours of work.
+    """Raise an error if the output cannot be written, because scoring would then fail after hours of work.
 
     Raise HomeError if the path is not writable, and ConfigError if writing would replace an input or the table of
     another program.
@@ -167,7 +167,7 @@ def read_shard(path: Path) -> pa.Table:
 
 
 def write_shard(path: Path, table: pa.Table) -> None:
-    """Write a shard atomically, with fast compression because the file is temporary."""
+    """Write a shard atomically. Its compression is fast, because the file is temporary."""
     with atomic_file(path) as partial:
         pq.write_table(table, partial, compression="lz4", use_dictionary=REPEATED_TEXTS)
 

@@ -1,4 +1,4 @@
-"""Options of `rnnlm score` and of the deployment `score`. The pipeline's configuration does not contain them."""
+"""Options of `rnnlm score` and of the deployment `score`, which are not part of the pipeline's configuration."""
 
 from typing import Any, Literal
 

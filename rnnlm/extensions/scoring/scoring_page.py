@@ -1,4 +1,4 @@
-"""The report on a scoring."""
+"""The report on `rnnlm score`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Copy the rows of a file with added or replaced values. Every other byte remains unchanged.
+"""Copy the rows of a file with added or replaced values, and leave every other byte unchanged.
 
 The bytes are decoded with a codec that maps each byte to one character. In UTF-16 and UTF-32, each code unit becomes
 one character. Bytes that are invalid in the file's encoding therefore remain unchanged.
@@ -44,7 +44,7 @@ class Script(NamedTuple):
             raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
 
     def carried(self, text: str) -> str:
-        """Return the text prepared for encoding with `codec`, which then gives the bytes of the file's encoding.
+        """Return the text in the form for `codec`, which encodes it to the bytes of the file's encoding.
 
         Characters that the file's encoding lacks are replaced by escape sequences.
         """
@@ -62,7 +62,7 @@ def script_of(file: InputFile, head: bytes) -> Script:
     Raise CorpusError if line ends in the file's encoding differ from those in ASCII.
     """
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
-    # Concatenated files may begin with two marks. The reader skips both of them.
+    # A concatenated file may begin with two byte-order marks, both of which the reader skips.
     count = 2 if mark and head.startswith(mark * 2) else 1
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
@@ -153,7 +153,10 @@ def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
 
 
 def rows_where(table: pa.Table, chosen: pa.Array) -> pa.Table:
-    """Return the chosen rows of a table. Arrow cannot filter views of strings, so they are filtered as strings."""
+    """Return the chosen rows of a table.
+
+    Views of strings are converted to strings, because Arrow cannot filter views.
+    """
     plain = pa.schema([field.with_type(without_views(field.type)) for field in table.schema], table.schema.metadata)
     return table.cast(plain).filter(chosen).cast(table.schema)
 

@@ -1,4 +1,4 @@
-"""Find the strangest documents of a scoring, by the loss of their wording and by the size of their numbers.
+"""Find the strangest documents of a scoring by the loss of their wording and by the size of their numbers.
 
 A model reads a number as a few tokens, whose loss depends little on its size. Numbers are therefore compared separately
 from the wording. The deviations of wording and numbers are measured in median absolute deviations (Hampel 1974), so
@@ -19,16 +19,16 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import WORD, load_tokenizer
 
-SAMPLED_DOCUMENTS = 100_000  # The approximate number of documents from which the usual sizes of numbers are computed.
+SAMPLED_DOCUMENTS = 100_000  # The approximate number of documents from which the usual sizes of numbers are estimated.
 LEAST_DEVIATIONS = 3.0  # The smallest deviation, in median absolute deviations, of a listed document.
-# The words whose highest token loss exceeds this fraction of the document's highest token loss are marked.
+# Words are marked if their highest token loss exceeds this fraction of the document's highest token loss.
 MARKED_SHARE = 0.5
 
 
 class UnusualNumber(Record):
     """A number far from the usual size of the numbers in the same field."""
 
-    number: str  # The number in the spelling of the text.
+    number: str  # The number as it is spelled in the text.
     field: str  # The words around the number, with digits and identifiers masked.
     usual: float  # The median of the field's numbers.
 

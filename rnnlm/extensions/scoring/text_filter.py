@@ -35,7 +35,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
 HISTOGRAM_BINS = 40
-EXAMPLES_A_SIDE = 10  # The number of examples in the report for each side of the threshold.
+EXAMPLES_A_SIDE = 10  # The number of examples on each side of the threshold in the report.
 NOTHING_TO_SCORE = "nothing to score"
 VERDICTS_AT_ONCE = 10_000
 NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
@@ -64,7 +64,7 @@ def scoring_of(config: FilterConfig) -> ScoringConfig:
 
 
 def check_filter(config: FilterConfig) -> None:
-    """Raise an error for a wrong configuration. Otherwise filtering would fail after hours of scoring.
+    """Raise an error for a wrong configuration, because filtering would otherwise fail after hours of scoring.
 
     Raise ConfigError if the condition is not valid SQL, if an output folder is the folder of the input, or if a JSON
     file contains a list.
@@ -133,7 +133,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
             if source == file.label:
                 filter_file(file, config, verdicts, kept, dropped)
                 source, verdicts = next(by_source, NO_VERDICTS)
-            else:  # The file has neither documents nor verdicts.
+            else:  # The file contains no documents, so there are no verdicts.
                 filter_file(file, config, iter(()), kept, dropped)
     folder = work_folder(home, scoring.key)
     home.make(folder)

@@ -1,4 +1,4 @@
-"""Render the OpenAPI document as a plain HTML page without scripts, for screens of any width."""
+"""Render the OpenAPI document as an HTML page without scripts, for screens of any width."""
 
 import json
 import re
@@ -7,10 +7,10 @@ from typing import Any
 
 from rnnlm.display.templates import render
 
-# The shell replaces this environment variable in the example commands with the token.
+# The header in the example commands, in which the shell replaces the environment variable by the token.
 TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"
 JSON_HEADER = "Content-Type: application/json"
-BOUND_WORDS = {  # The words that the page shows for the keywords of a JSON schema.
+BOUND_WORDS = {  # The words on the page for the keywords of a JSON schema.
     "minimum": "at least",
     "exclusiveMinimum": "more than",
     "maximum": "at most",

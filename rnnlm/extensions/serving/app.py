@@ -54,7 +54,7 @@ from rnnlm.runtime.own_origin import OwnOrigin
 
 logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "pages"
-# Scripts are loaded only from this host, and inline scripts are forbidden. Hence text by a model or a user cannot run
+# Scripts are loaded only from this host, and inline scripts are forbidden, so that text by a model or a user cannot run
 # as a script.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
@@ -71,7 +71,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-# Example requests with their titles. The OpenAPI document contains them, and the API page shows commands for them.
+# Example requests with their titles. They are in the OpenAPI document, and the API page shows commands for them.
 GENERATE_EXAMPLES: dict[str, Any] = {
     "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
     "token by token": {"value": {"prompt": "the", "stream": True}},
@@ -114,10 +114,10 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    # StarletteHTTPException is also raised for unknown routes.
+    # The class of Starlette is given, because it is also raised for unknown routes.
     app.add_exception_handler(StarletteHTTPException, not_served)
     app.add_exception_handler(Exception, failed)
-    # The middleware that is added last runs first.
+    # The middleware that is added last handles a request first.
     app.add_middleware(HeadAsGet)
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
     if config.token:
@@ -137,7 +137,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def generate(
         request: Annotated[GenerateRequest, Body(openapi_examples=GENERATE_EXAMPLES)], client: Request
     ) -> Any:
-        """Continue a prompt. With `stream`, send an event per token."""
+        """Continue a prompt. With `stream`, send an event for each token."""
         stream = service.generate(request)
         if request.stream:
             return StreamingResponse(events(stream.parts()), media_type="text/event-stream")
@@ -178,7 +178,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models", responses={401: PROBLEMS[401]})
     async def models() -> ModelList:
-        """List the served model in the format of OpenAI's API."""
+        """Return a list with the served model in the format of OpenAI's API."""
         return served_models(service.current)
 
     @app.get("/v1/models/{name:path}", responses={401: PROBLEMS[401], 404: {"model": Problem}})
@@ -193,10 +193,10 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            # The message is serialized here, because FastAPI would first validate it again, field by field.
+            # The result is serialized here, because FastAPI would first validate it again, field by field.
             text = await asyncio.to_thread(task.result().model_dump_json)
             return Response(text, media_type="application/json")
-        # Only the metrics use this response, because the client has disconnected.
+        # Only the metrics count this response, because the client has disconnected.
         return Response(status_code=CLIENT_CLOSED)
     finally:
         for each in (task, gone):
@@ -205,7 +205,7 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
 
 
 async def disconnected(client: Request) -> None:
-    """Return when the client has disconnected. The request's body must have been read already."""
+    """Return as soon as the client has disconnected. The request's body must have been read already."""
     while (await client.receive())["type"] != "http.disconnect":
         pass
 
@@ -269,7 +269,7 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Respond with status 422, without repeating the input.
+    """Return a response with status 422 that does not repeat the input.
 
     The input may be long, secret, or not valid JSON (for example NaN).
     """
@@ -299,7 +299,7 @@ async def not_served(request: Request, error: Exception) -> Response:
 def problem(
     request: Request, status: int, detail: Any, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Respond with an error.
+    """Return an error response.
 
     On OpenAI's paths, the message is also in the field `error`, as OpenAI's clients expect.
     """

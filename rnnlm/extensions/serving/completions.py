@@ -1,4 +1,4 @@
-"""OpenAI's completions API, as far as it applies to a language model without instructions.
+"""OpenAI's completions API, as far as it applies to a language model that follows no instructions.
 
 OpenAI's clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
 the answer includes the log-probabilities of the prompt's tokens. Fields of the API that this service does not support
@@ -72,7 +72,7 @@ class ModelList(BaseModel):
 
 
 def served_names(loaded: LoadedModel) -> list[str]:
-    """Return the label of the served model and, if it is a registered version, the model's registered name."""
+    """Return the served model's label and, if it is a registered version, its registered name."""
     registered = loaded.label.startswith("models:/")
     return [loaded.label.split("/")[1], loaded.label] if registered else [loaded.label]
 
@@ -187,7 +187,7 @@ class ChoiceWriter:
 
 
 class StopText:
-    """A text that ends at the first stop string. Characters that may begin a stop string are held back."""
+    """A text that ends at the first stop string. Characters with which a stop string may begin are held back."""
 
     def __init__(self, stops: list[str]) -> None:
         self.stops, self.rest, self.stopped = stops, "", False

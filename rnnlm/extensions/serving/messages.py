@@ -8,10 +8,10 @@ from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature
 
 MAXIMUM_PROMPT = 20_000  # The largest number of characters in a prompt.
 MAXIMUM_TEXT = 100_000  # The largest number of characters in all texts of a request together.
-# The largest number of texts in a request. MAXIMUM_TEXT alone would permit very many short texts, and each of them
+# The largest number of texts in a request. A limit is needed besides MAXIMUM_TEXT, because each of many short texts
 # needs an answer.
 MAXIMUM_TEXTS = 1_000
-# The largest number of characters in a text to explain. It is low, because the answer for each step is long.
+# The largest number of characters in a text to explain. It is small, because the answer for each step is long.
 MAXIMUM_EXPLAINED = 500
 UNITS_SHOWN = 64  # The largest number of units of the state that an explanation shows.
 MAXIMUM_TOKENS = 2_000  # The largest number of tokens that are generated for one prompt.
@@ -49,7 +49,7 @@ class GenerateRequest(Message):
 
 
 def text_form(value: Any) -> str:
-    """Return a tag that says whether `value` is a single text or a list.
+    """Return a tag for a value: the form of a single text or that of a list.
 
     With tags, a validation error refers to the wrong item of a list, and not also to the form of a single text.
     """

@@ -18,7 +18,7 @@ def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
 
 
 class BearerToken:
-    """Middleware that answers requests without `Authorization: Bearer TOKEN` with 401, except on the open paths."""
+    """Middleware that responds with 401 to requests without `Authorization: Bearer TOKEN`, except on open paths."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
         self.app, self.token, self.open_paths = app, token.encode(), open_paths
@@ -28,7 +28,7 @@ class BearerToken:
             await self.app(scope, receive, send)
             return
         scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-        # The comparison takes constant time. Otherwise its duration would reveal how many characters match.
+        # The comparison takes constant time, so that its duration does not reveal how many characters match.
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             await self.app(scope, receive, send)
             return

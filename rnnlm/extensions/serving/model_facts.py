@@ -1,7 +1,7 @@
 """Describe a served model by its corpus, size and test scores, with an example prompt.
 
-The corpus and scores of a registered version are in its tags. Those of a run are in the run's folder. This folder is
-also read for a registered version if its run is in this rnnlm home.
+A registered version has the corpus and scores in its tags, and a run has them in its folder. The folder is also read
+for a registered version if its run is in this rnnlm home.
 """
 
 import math

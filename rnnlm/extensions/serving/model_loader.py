@@ -18,14 +18,14 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # With eq=False, two loaded models are equal only if they are the same object.
+@dataclass(frozen=True, eq=False)  # With eq=False, only the same object is equal, and not a second copy of the model.
 class LoadedModel:
     """A loaded model, which never changes. A request keeps the model with which it started."""
 
     label: str  # The name of the model's version, such as models:/NAME/3, or the model's folder.
     model: LanguageModel
     tokenizer: TextTokenizer
-    # The settings by which the training text was split into rows. They also apply to texts that are scored.
+    # The settings by which the training text was split into rows, and by which scored texts are split.
     cut: SequencesConfig
     facts: ModelFacts
 
@@ -58,7 +58,10 @@ class ModelReference:
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
-    """Find the model that full_reference() names. Raise ModelError unless exactly one model matches."""
+    """Return a reference to the model that full_reference() names.
+
+    Raise ModelError unless exactly one model matches.
+    """
     if wanted is not None and expanded(wanted).is_dir():  # A folder is loaded directly, so no registry is needed.
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)

@@ -1,4 +1,4 @@
-"""Load another model when the alias moves to another version. Running requests continue with their model."""
+"""Load another model when the alias moves to another version, while running requests continue with the old model."""
 
 import logging
 import threading
@@ -39,7 +39,7 @@ class ModelReloader:
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            # The thread may be waiting for a registry that does not respond, so the wait is limited.
+            # The wait is limited, because the thread may be waiting for a registry that does not respond.
             self._thread.join(timeout=5)
 
     def check(self) -> bool:
@@ -49,12 +49,12 @@ class ModelReloader:
             return False
         new = load_served_model(self.reference.home, label)
         logger.warning("serving %s instead of %s", label, self.current.label)
-        self.current = new  # This is a single assignment, so each request gets either the old or the new model.
+        self.current = new  # A single assignment gives each request either the old or the new model.
         self.swaps += 1
         return True
 
     def _watch(self) -> None:
-        failures = 0  # The number of failed checks in a row.
+        failures = 0  # The number of successive failed checks.
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()

@@ -63,7 +63,7 @@ class Service:
         return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
 
     async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
-        """Run `work_on_text` in a thread, so that prompts continue. Only one such call runs at a time.
+        """Run `work_on_text` in a thread, so that the event loop continues. Only one such call runs at a time.
 
         Raise BusyError if waiting or working takes longer than maximum_seconds. If this coroutine is cancelled, the
         work leaves the queue, or stops before the next window or step of the text.
@@ -91,7 +91,7 @@ class Service:
         def ended(work: "asyncio.Future[AnswerT]") -> None:
             # The exception is retrieved, because asyncio would warn about it if no task awaits the work.
             work.exception()
-            # The lock is released after the work has ended. Otherwise two texts would compete for the processor.
+            # The lock is released only after the work has ended, so that two texts do not compete for the processor.
             self._scoring.release()
 
         work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
@@ -127,7 +127,7 @@ class GenerationStream:
         loop = asyncio.get_running_loop()
 
         def on_event(event: SampledToken | Finish | Exception) -> None:
-            with contextlib.suppress(RuntimeError):  # The event loop may be closed already.
+            with contextlib.suppress(RuntimeError):  # The call raises RuntimeError if the event loop is already closed.
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
         self._prompt_ids = loaded.tokenizer.encode(request.prompt) if prompt_ids is None else prompt_ids
@@ -172,7 +172,7 @@ class GenerationStream:
             raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            # `rnnlm generate` prints the same text for these tokens.
+            # The text is the same as `rnnlm generate` prints for these tokens.
             text=self.loaded.tokenizer.decode(ids).strip(),
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),

@@ -43,7 +43,7 @@ class ServiceMetrics(Collector):
 class Metrics:
     """The metrics of one service, in a separate registry.
 
-    The global registry would mix the metrics of two services in one process.
+    In the global registry, the metrics of two services in one process would be mixed.
     """
 
     def __init__(self, service: Service) -> None:
@@ -83,7 +83,7 @@ class MeasuringMiddleware:
         try:
             await self.app(scope, receive, send_and_note)
         finally:
-            # All unknown paths share one label. Otherwise a client could fill the memory with new labels.
+            # All unknown paths share one label, because a client could otherwise fill the memory with new labels.
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)

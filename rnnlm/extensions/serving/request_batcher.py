@@ -19,8 +19,8 @@ from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling, new_continuation
 
 logger = logging.getLogger(__name__)
-# The number of rows in matrix products is a multiple of this number, which must be a multiple of 8. With such numbers,
-# a prompt's text does not depend on the batch (see Continuations).
+# Matrix products have a multiple of this number of rows. It is a multiple of 8, so that a prompt's text does not depend
+# on the batch (see Continuations).
 ROWS_IN_PRODUCTS = 8
 
 
@@ -133,7 +133,7 @@ class Batcher:
         for job in (*self.waiting, *self.running):
             if not job.over and now >= job.deadline:
                 job.end("time")
-            # The flag is read only here, so that a client that disconnects later is handled by the next sweep.
+            # The flag is read only once, so that a client that disconnects later is handled by the next sweep.
             if job.over:
                 job.continuation.done = True
         for continuations in self._batches.values():
@@ -155,7 +155,7 @@ class Batcher:
             self._attempt([reader], partial(self._read, reader))
 
     def _attempt(self, jobs: list[GenerationJob], work: Callable[[], None]) -> None:
-        """Do the work for some jobs. If it fails, only these jobs end, and the thread continues."""
+        """Do the work for some jobs. If it fails, end only these jobs and continue the thread."""
         try:
             work()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Listen, serve and shut down. This module runs in the process of `rnnlm serve`."""
+"""Listen, serve and shut down, in the process of `rnnlm serve`."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
         uvicorn.Config(
             build_app(service),
             http=protocol,
-            log_config=None,  # uvicorn must not change the logging of this process.
+            log_config=None,  # uvicorn does not change the logging of this process.
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -52,7 +52,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
 
 
 class HeaderDeadlineProtocol(H11Protocol):
-    """HTTP/1.1 with a time limit for a request's headers, which uvicorn lacks.
+    """HTTP/1.1 with a time limit for a request's headers, which uvicorn does not have.
 
     Without the limit, idle clients could occupy all connections that the server accepts. The time starts with the
     connection or with the end of a response, and ends when the next headers are complete.
@@ -73,7 +73,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.wait_for_headers()
-        super().on_response_complete()  # This may begin the next request, if it has already been received.
+        super().on_response_complete()  # This call may begin the next request, if it has already been received.
         self.stop_if_headers_are_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -46,7 +46,7 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
     """
     checked = copy.copy(model)
     if isinstance(checked, Ensemble):
-        # average() is not called, because it would change modules that the copy shares with the model.
+        # average() is not called, because it would change modules that the copy shares with the original model.
         checked.averaged = [interruptible(network, check) for network in model.networks]
         return checked
 
@@ -66,8 +66,7 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
     """
     if isinstance(request.text, str):
         return score_text(loaded, request.text, request.alternatives, check)
-    # Texts are scored one at a time. In a batch, sums would be rounded differently, and a text's score would depend on
-    # the other texts.
+    # Texts are scored one at a time, because in a batch the rounding of a text's score would depend on the other texts.
     scores = []
     for index, text in enumerate(request.text):
         try:
@@ -75,7 +74,7 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
         except BusyError as error:
             raise BusyError(f"text {index} of {len(request.text)}: {error}") from error
         except Exception as error:
-            # The index appears in the log, but not in the answer to the client.
+            # The index appears in the log, but not in the response to the client.
             error.add_note(f"text {index} of {len(request.text)}")
             raise
     return ScoredTexts(texts=scores)
@@ -151,7 +150,7 @@ def predicted_tokens(loaded: LoadedModel, text: str, count: int) -> Iterator[Pre
 
 
 def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
-    """Yield the logits of all tokens of a row except the first, in parts of shape (n, V)."""
+    """Yield the logits for all tokens of a row except the first, in parts of shape (n, V)."""
     input_ids, state = shifted(row)[0], None
     read = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
     for piece in input_ids.split(EVALUATION_WINDOW):

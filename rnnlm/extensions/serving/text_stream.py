@@ -1,4 +1,4 @@
-"""Decode a stream of tokens incrementally. For each token, the added text is returned."""
+"""Decode a stream of tokens incrementally, and return the text that each token adds."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class IncrementalDecoder:
 
     def add(self, token_id: int) -> str:
         """Return the text that the token adds, or "" while its character is incomplete."""
-        # Special tokens have no text, and must not become the context of the next token.
+        # Special tokens have no text, and cannot be the context of the next token.
         if token_id not in NEVER_FROM_TEXT:
             self.ids.append(token_id)
         before = self.tokenizer.decode(self.ids[self.context : self.written])

@@ -35,7 +35,7 @@ MINIMUM_TOKENS = 5  # The smallest number of tokens in a sentence that is listed
 
 
 class SurpriseTables(Record):
-    """The tables, as lists of rows. The comments at the top of the queries in sql/surprise explain their columns."""
+    """The tables, as lists of rows. The comments at the top of the queries in sql/surprise describe their columns."""
 
     # The fraction of sentences that were analysed. If it is below 1, all tables describe a random sample.
     share: float = 1.0
@@ -117,7 +117,8 @@ def query_surprise(folder: Path) -> SurpriseTables:
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"
-    # A single thread always adds in the same order, so the same files give exactly the same values.
+    # With a single thread, sums are always added in the same order, so that the same files give exactly the same
+    # values.
     settings: dict[str, Any] = {"memory_limit": "512MiB", "temp_directory": str(spilled), "threads": 1}
     with duckdb.connect(config=settings) as connection:
         (totals,) = table(connection, "surprise/measure_split", of_tokens)

@@ -36,9 +36,9 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
-    """Plot the loss of each bucket of token frequencies.
+    """Plot the loss for each bucket of token frequencies.
 
-    A plot below shows its fractions of all tokens and of the loss.
+    Below, plot the bucket's fractions of all tokens and of the total loss.
     """
     figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
     set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")

@@ -1,4 +1,4 @@
-"""Write losses to two Parquet files, one with a row per token and one with a row per sentence, chunk by chunk.
+"""Write losses to two Parquet files, one with a row per token and one with a row per sentence, in chunks.
 
 A sentence is a line of the corpus. The rows of a long line are joined again, and a stream is split at each `<eos>`. At
 most one chunk of tokens and the longest sentence are in memory.
@@ -16,8 +16,8 @@ from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
-TEXT_TOKENS = 512  # The text of a sentence is truncated after this number of tokens. Its losses are complete.
-# The table has one row per predicted token, in the order of the text.
+TEXT_TOKENS = 512  # The number of tokens after which the text of a sentence is truncated. Its losses are complete.
+# The columns of a table with one row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
@@ -30,7 +30,7 @@ TOKENS_SCHEMA = pa.schema(
         ("nll_nats", pa.float32()),
     ]
 )
-# The table has one row per sentence.
+# The columns of a table with one row per sentence.
 SEQUENCES_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
@@ -100,7 +100,7 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
-        if len(starts):  # If no sentence begins in this chunk, the chunk is inside a long sentence.
+        if len(starts):  # If no sentence begins in this chunk, the whole chunk belongs to a long sentence.
             complete = np.concatenate([*waiting, chunk[: starts[-1]]])
             if len(complete):
                 yield complete

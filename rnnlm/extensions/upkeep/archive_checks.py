@@ -22,12 +22,13 @@ FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")
 LONGEST_PATH_BYTES = 4_095  # The largest length of a path on Linux, in bytes.
 HEADER_BYTES = 512  # The size of the header that tar writes before each file.
 DIGEST = re.compile("[0-9a-f]{64}")
-MLFLOW_TRIGGER = re.compile(  # Matches the only trigger that MLflow creates.
+MLFLOW_TRIGGER = re.compile(  # A pattern for the only trigger that MLflow creates.
     r"create trigger prevent_secrets_aad_mutation before update on secrets for each row when [\w.!= ]+ "
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-DATABASE_SECONDS = 600  # The longest time of one check in seconds. A malicious schema can make checks arbitrarily slow.
+# The timeout in seconds of a check, because a malicious schema can make checks arbitrarily slow.
+DATABASE_SECONDS = 600
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:

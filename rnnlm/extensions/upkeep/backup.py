@@ -44,13 +44,13 @@ class BackupRecord(Record):
     files: int
     bytes: int
     versions: tuple[str, ...]
-    damaged: tuple[str, ...]  # Descriptions of damage that the home's files had before the backup.
+    damaged: tuple[str, ...]  # Descriptions of files that were damaged before the backup.
     not_covered: tuple[str, ...]
     seconds: float
 
 
 def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupRecord:
-    """Write a new archive to `folder` and verify it. Other archives in the folder are not touched.
+    """Write a new archive to `folder` and verify it. Other archives in the folder are not changed.
 
     `own_prefect` is the address of the rnnlm home's own Prefect server, whose database is part of the backup. Raise
     HomeError if the folder is inside the home, or if the home has lost its registry.
@@ -105,7 +105,7 @@ def check_source(home: Home, folder: Path) -> None:
 
 
 def databases(home: Home) -> Iterator[str]:
-    """Yield the paths of the databases in the rnnlm home. A database server has to be backed up by its own means."""
+    """Yield the paths of the databases in the rnnlm home. A database on a server must be backed up separately."""
     if is_embedded(home) and home.mlflow_database.exists():
         yield MLFLOW_DATABASE
     if (home.root / PREFECT_DATABASE).exists():
@@ -206,7 +206,6 @@ def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
             try:
                 digests |= {marker.parent / name: digest for name, digest in read_marker(marker.parent).items()}
             except ValueError as error:
-                # The error message takes the place of a sha256. It matches no file, so the marker will be reported as
-                # damaged.
+                # The error message replaces the sha256. It matches no file, so the marker is reported as damaged.
                 digests[marker] = str(error)
     yield from ((file, digests.get(file)) for file in sorted({*found, *digests}))

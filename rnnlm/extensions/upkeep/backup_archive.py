@@ -39,18 +39,18 @@ class BackedUpFile(Record):
 
 class Manifest(Record):
     format: int
-    homes: tuple[Path, ...]  # The paths of the rnnlm home. The paths in its databases begin with one of them.
+    homes: tuple[Path, ...]  # The paths of the rnnlm home, with one of which each path in its databases begins.
     made: str  # The time of the backup in ISO 8601, UTC.
     rnnlm: str  # The version of rnnlm that made the backup.
     versions: tuple[str, ...]  # The registered versions, such as NAME/3.
-    damaged: tuple[str, ...]  # Descriptions of damage that the home's files had before the backup.
+    damaged: tuple[str, ...]  # Descriptions of files that were damaged before the backup.
     files: dict[str, BackedUpFile]  # The files by their paths in the rnnlm home.
 
 
 class HashingReader:
     """A reader that gives tarfile exactly `size` bytes and hashes them.
 
-    If the file is shorter, zeros follow its bytes.
+    If the file is shorter, the bytes are followed by zeros.
     """
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
@@ -150,7 +150,7 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
                 left -= len(data)
                 digest.update(data)
                 yield data
-    except OSError as error:  # The disk cannot read this file. Other files may still be readable.
+    except OSError as error:  # The disk cannot read this part of the archive. Other files may still be readable.
         raise DamagedFileError(f"{archive}: cannot be read ({error.strerror})") from error
     if digest.hexdigest() != file.sha256:
         raise DamagedFileError(f"{archive}: a file in it differs from its sha256")

@@ -12,8 +12,8 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.stage_folders import DatasetFolder, RunFolder
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
-# The kinds of items in the order of their removal. An item is removed before the items that it needs, so that no item
-# lacks one after an interruption.
+# The kinds of items in the order of their removal. An item is removed before the items that it needs, so that an
+# interruption leaves no item without them.
 ITEM_KINDS = (
     "version",
     "model",  # The files of a registered version, in artifacts/.
@@ -21,7 +21,7 @@ ITEM_KINDS = (
     "mlflow-run",
     "dataset",
     "description",
-    "start",  # Copies of models from which training starts, and the decision for each dataset which model that is.
+    "start",  # Copies of models from which training starts, and the choice of such a model for each dataset.
     "note",
     "corpus",
     *DERIVED,  # Items that can be computed or downloaded again.
@@ -34,7 +34,8 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 class Inventory(Record):
     items: dict[Key, Item]
     versions: tuple[RegistryVersion, ...] = ()
-    pruned_runs: frozenset[str] = frozenset()  # See StoredModels.pruned_runs.
+    # The ids of runs whose registered version was removed; see StoredModels.pruned_runs.
+    pruned_runs: frozenset[str] = frozenset()
 
 
 def take_inventory(home: Home) -> Inventory:
@@ -46,7 +47,7 @@ def take_inventory(home: Home) -> Inventory:
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
         trained = items.get(("run", version.facts.get("run_id", "")))
-        # A stage that is skipped only marks the run as used, so the run's use counts for the version, too.
+        # The last use of the run counts for the version, too, because a skipped stage marks only the run as used.
         used = max(version.created_ms / 1000, trained.used if trained else 0.0)
         kind, name = version_key(version)
         items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))
@@ -113,7 +114,7 @@ def needs_of_run(path: Path) -> Iterator[Key]:
 
 
 def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
-    """Yield the dataset's description, the decisions about it, and its corpus."""
+    """Yield the dataset's description, the choices of initial models for it, and its corpus."""
     yield ("description", path.name)
     yield from decisions
     if digest := DatasetFolder(path).facts.get("corpus_digest"):
@@ -121,7 +122,7 @@ def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
 
 
 def needs_of_start(path: Path) -> Iterator[Key]:
-    """Yield the copy of the model that a decision names."""
+    """Yield the copy of the model that a stored choice names."""
     if path.suffix == ".json" and (start := (read_stored_json(path) or {}).get("start")):
         yield ("start", start["model_sha256"][:16])
 
@@ -136,7 +137,7 @@ def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
 
 
 def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
-    """Return the keys of the decisions about each dataset, which rnnlm/registry/starting_model.py has stored."""
+    """Return the keys of the choices of initial models for each dataset; see rnnlm/registry/starting_model.py."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.starts):
         if path.suffix == ".json":

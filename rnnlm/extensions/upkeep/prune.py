@@ -1,4 +1,4 @@
-"""Remove everything from an rnnlm home that its retention rules do not keep.
+"""Remove all items from an rnnlm home that are not kept by its retention rules.
 
 If the command is killed at any moment, the home still works, and the next prune continues. Registered versions are
 removed first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its
@@ -27,9 +27,9 @@ from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.tracking.mlflow_store import is_embedded, is_empty
 
 logger = logging.getLogger(__name__)
-# Prune and backup hold this lock, so that prune does not remove files that a backup will copy.
+# The lock that prune and backup hold, so that prune does not remove files that a backup will copy.
 UPKEEP_LOCK = "upkeep"
-# For each kind of item, the lock that its writers hold.
+# The lock that the writers of each kind of item hold.
 LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}
 
 
@@ -158,10 +158,11 @@ def remove_item(home: Home, item: Item) -> bool:
 
 
 def remove_unused(path: Path, used: float) -> bool:
-    """Delete a file or folder, unless it was used after the time `used`."""
+    """Delete a file or folder, unless it was used after `used`, in seconds since 1970."""
     if last_used(path) > used:
         return False
-    # The path is renamed first. If this process is killed, remove_partials or the next prune deletes the renamed path.
+    # The path is renamed first. If this process is killed, remove_partials or the next prune deletes it under the new
+    # name.
     aside = partial_path(path)
     try:
         path.replace(aside)

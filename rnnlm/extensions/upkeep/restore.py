@@ -24,7 +24,7 @@ from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_dige
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 
-RESTORING = ".restoring.json"  # The name of the file that marks an rnnlm home whose restore is not complete.
+RESTORING = ".restoring.json"  # A file that marks an rnnlm home whose restore is not complete.
 
 
 class RestoreRecord(Record):
@@ -87,7 +87,7 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
             copy = Path(temporary) / "database"
             try:
                 write_pieces(archive, file, copy)
-            except DamagedFileError:  # The damage is reported later, and the database is then left out.
+            except DamagedFileError:  # This database is left out, and its damage is reported later.
                 continue
             check_database(copy, name)
 
@@ -106,8 +106,8 @@ def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: 
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target not in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE):
-        # The files are not synced one by one, which would take minutes for many small files. Instead, os.sync() is
-        # called once before the databases are renamed to their final names.
+        # The files are not synced one by one, which would take minutes for many small files. os.sync() is called once
+        # instead, before the databases are renamed to their final names.
         partial = partial_path(target)
         try:
             partial.touch(0o600)
@@ -132,14 +132,14 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
 
 
 def check_room(place: Path, manifest: Manifest) -> None:
-    """Raise HomeError if the disk of the folder `place` has too little space for the backup, or for too few files.
+    """Raise HomeError if the disk of the folder `place` has too little space, or too few free inodes, for the backup.
 
-    Otherwise an archive with very many files would fill a disk before the restore ends.
+    An archive with very many files could otherwise fill the disk before the restore ends.
     """
     disk, wanted_bytes = os.statvfs(place), sum(file.bytes for file in manifest.files.values())
     wanted_files = len(manifest.files) + len({name.rpartition("/")[0] for name in manifest.files})
     free_bytes, free_files = disk.f_bavail * disk.f_frsize, disk.f_favail
-    # Some file systems have no fixed number of files, and say 0.
+    # f_files is 0 in file systems without a fixed number of files.
     if wanted_bytes > free_bytes or (disk.f_files and wanted_files > free_files):
         raise HomeError(
             f"{place}: this backup needs {wanted_bytes:,} bytes and {wanted_files:,} files; no space is left for it\n"

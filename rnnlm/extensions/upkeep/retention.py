@@ -1,7 +1,7 @@
 """Plan a prune: the items of an rnnlm home that are kept, and the reasons. All functions are pure.
 
-The plan starts from roots: aliases, rollback targets, the newest versions and datasets, and items in use. It then
-follows the items that the roots need. All other items are removed.
+The plan starts from roots: aliases, rollback targets, the newest versions and datasets, and items in use. All items
+that the roots need are also kept. All others are removed.
 """
 
 from collections import defaultdict
@@ -103,11 +103,11 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
     if champion is not None and (best := best_champion(list(versions), champion)) is not None:
         kept.setdefault(best.number, "the best champion of the month")
         for change in read_history(versions):
-            # The change that replaced the best version.
+            # This change replaced the best version.
             if change.before == best.number:
                 kept.setdefault(change.version, f"it replaced version {best.number}")
-    # The k-th comparison with a champion needs more evidence than the one before. The version with the highest number k
-    # is kept, so that numbering continues.
+    # The version with the highest number of comparisons with a champion is kept, because the numbering continues from
+    # it: each further comparison needs more evidence.
     for before in {champion, *chain}:
         compared = [version for version in versions if version.parent == before and version.comparison is not None]
         last = max(compared, key=lambda version: (version.comparison or 0, version.number), default=None)

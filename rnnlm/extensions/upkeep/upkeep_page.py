@@ -1,4 +1,4 @@
-"""The reports of prune, backup and restore."""
+"""The reports on prune, backup and restore."""
 
 from rnnlm.display.text_layout import TableRows, columns, fact_lines
 from rnnlm.extensions.upkeep.backup import BackupRecord

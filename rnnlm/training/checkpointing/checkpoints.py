@@ -31,7 +31,7 @@ from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_FORMAT = 2  # The format number in a checkpoint. Checkpoints with another number are not read.
-CHECKPOINTS = "checkpoints"  # The name of the subfolder in a run's folder.
+CHECKPOINTS = "checkpoints"  # The name of the subfolder with checkpoints in a run's folder.
 COST_SHARE = 0.01  # Writing checkpoints takes at most about this fraction of the training time.
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
@@ -56,7 +56,7 @@ class Checkpoints:
         self.written = time.monotonic()  # The time of the last checkpoint, or the beginning of training.
         # The seconds that writing the last checkpoint took. The initial value 0 makes the first checkpoint due at once.
         self.cost_seconds = 0.0
-        self.last_step: int | None = None  # The step of the checkpoint that was last written or read.
+        self.last_step: int | None = None  # The step of the checkpoint that was written or read last.
 
     @property
     def due(self) -> bool:
@@ -73,7 +73,7 @@ class Checkpoints:
                 write_checkpoint(self.path(step), step, state)
                 written = True
             except (OSError, SafetensorError) as error:
-                # After a failed attempt, the next one is due after `every_seconds`.
+                # After this failed attempt, the next attempt is due after `every_seconds`.
                 start = -math.inf
                 message = "%s: cannot be written (%s); training continues, older checkpoints are kept"
                 logger.warning(message, self.path(step), error)
@@ -136,7 +136,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
     After an OSError or SafetensorError no file is left.
     """
     final.parent.mkdir(exist_ok=True)
-    # Partial checkpoints come from killed processes, because a run has only one writer.
+    # Partial checkpoints are left by killed processes, because a run has only one writer.
     for leftover in final.parent.glob(".*.partial"):
         shutil.rmtree(leftover)
     partial = final.parent / f".{final.name}.partial"
@@ -153,7 +153,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
         save_file(tensors, partial / TENSORS)
         (partial / STATE).write_text(text, encoding="utf-8")
         mark_complete(partial)
-        # An existing checkpoint of this step is damaged. Otherwise training would have resumed after it.
+        # An existing checkpoint of this step is damaged, because training would otherwise have resumed after it.
         if final.exists():
             shutil.rmtree(final)
         partial.replace(final)
@@ -173,8 +173,7 @@ def read_checkpoint(folder: Path) -> dict[str, Any]:
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if facts["format"] != CHECKPOINT_FORMAT:
         raise ValueError(f"its format is {facts['format']}, expected {CHECKPOINT_FORMAT}")
-    # The copies are aligned in memory, unlike tensors of safetensors. Kernels may sum unaligned tensors in another
-    # order.
+    # The tensors are copied to aligned memory, because kernels may sum unaligned tensors in another order.
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
     state: dict[str, Any] = unpack(facts["state"], tensors)
     return state

@@ -1,4 +1,4 @@
-"""Handling of signals during training. On SIGTERM, SIGALRM or Ctrl-C, training finishes the current step and stops.
+"""Signals during training. On SIGTERM, SIGALRM or Ctrl-C, training finishes the current step and stops.
 
 It writes a checkpoint before it stops.
 """
@@ -14,7 +14,8 @@ from typing import Any
 from rnnlm.training.process_group import ProcessGroup
 
 logger = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # Time limits send SIGALRM.
+# The signals that interrupt training. SIGALRM is sent by time limits.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
 
 
 class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
@@ -82,8 +83,8 @@ def defer_signals() -> Iterator[Interruption]:
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # If the parent process ignored a signal (as nohup does, or a shell for a background job), this process
-            # ignores it, too.
+            # A signal that the parent process ignored, like nohup or a shell for a background job, is also ignored
+            # here.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handle)
     try:
@@ -91,7 +92,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # Training ends even if the former signal handler has returned.
+        raise  # Training ends even if the former handler of the signal has returned.
     finally:
         restore_handlers(before)
 

@@ -21,7 +21,7 @@ from rnnlm.training.training_run import find_run_damage, name_run
 def find_unfinished(
     home: Home, name: str, changes: Mapping[str, Any] | None = None
 ) -> tuple[PipelineConfig, DatasetRecord]:
-    """Return the configuration and the dataset of an unfinished run. The configuration forces no stage to run again.
+    """Return the configuration and the dataset of an unfinished run. The configuration's `force` is empty.
 
     `changes` contains new values by dotted path for settings that determine on which machines and devices the run is
     computed. Raise ConfigError if another setting is changed. Raise ModelError if no run or several runs match, if the

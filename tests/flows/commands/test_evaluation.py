@@ -119,7 +119,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     toy_evaluation: EvaluationRecord,
     tmp_path: Path,
 ) -> None:
-    """A run is measured on its own text, which is found in the rnnlm home even if another text is now at its path."""
+    """A run is evaluated on its own text from the rnnlm home, even if another text is now at its path."""
     train_with(toy_run, source="texts")  # The path is relative to the folder where the model was trained.
     own = pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
 
@@ -128,7 +128,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
         return float(json.loads(capsys.readouterr().out)["perplexity"])
 
     monkeypatch.chdir(tmp_path)
-    assert perplexity() == own  # The path names no file here, so the run's own text is measured.
+    assert perplexity() == own  # The relative path names no file in this folder, so the run's stored text is used.
     (tmp_path / "texts").mkdir()
     for split in ("train", "valid", "test"):
         (tmp_path / "texts" / f"{split}.txt").write_text("quite another text\n" * 100)

@@ -10,8 +10,7 @@ from flows.operations.run_configuration import FORM_FIELDS
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config.presets import SHORT_SETTINGS
 
-# The options of each command besides --corpus, --preset, --config and --set. A comment gives the reason for missing
-# options.
+# The options of each command besides --corpus, --preset, --config and --set. Comments say why an option is missing.
 SHORT_OPTIONS = {
     "run": {*SHORT_SETTINGS, "force", "verify", "seeds"},
     # The option --seeds is missing, because this command trains only once.

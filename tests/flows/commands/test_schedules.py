@@ -1,4 +1,4 @@
-"""Schedule, trigger and status print one line each if no server responds. They import nothing slow before."""
+"""The commands schedule, trigger and status print one line each if no server responds, and import no slow libraries."""
 
 import asyncio
 import itertools
@@ -145,7 +145,7 @@ def test_wrong_values_are_named(
     [
         ("often", "expected five fields (minute, hour, day, month, weekday), got 1"),
         ("", "expected five fields (minute, hour, day, month, weekday), got 0"),
-        # A cron line of Quartz has six fields.
+        # This cron line has the six fields of Quartz.
         ("0 0 2 * * ?", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("*/7 * * * * *", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("0 0 2 * * * 2027", "expected five fields (minute, hour, day, month, weekday), got 7"),
@@ -198,7 +198,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
 @pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """A time that a clock change skips is planned once for that day, whenever Prefect plans it."""
+    """One run is planned for a time that a clock change skips, whenever Prefect plans that day."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))

@@ -84,7 +84,7 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 
 @pytest.fixture
 def tiny(toy_folder: Path) -> tuple[str, ...]:
-    """Return options for one run of each model with batches of ten sentences of ten tokens."""
+    """Return command-line options that limit each training to a few batches of ten sentences of ten tokens."""
     settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
     return (
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),
@@ -128,7 +128,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
 
 
 def trained_weights(home: Home) -> dict[Path, int]:
-    """Return the weights of each finished run, with the time at which they were written."""
+    """Return the modification time of the weights of each finished run."""
     return {
         marker.parent: (marker.parent / "model" / "model.safetensors").stat().st_mtime_ns
         for marker in home.runs.glob("*/COMPLETE")

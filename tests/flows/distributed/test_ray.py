@@ -1,4 +1,4 @@
-"""A local Ray cluster of two nodes gives the results of one process, even if a process of the cluster is killed."""
+"""A local Ray cluster of two nodes gives the same results as one process, even if one of its processes is killed."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """Return the contents of the database that a single process writes, for a comparison with that of Ray."""
+    """Return the contents of the database that a single process writes, for comparison with the database of Ray."""
     home = Home(tmp_path_factory.mktemp("local"))
     with prepare(home, text, "local", "") as process:
         assert process.wait(PATIENCE_SECONDS) == 0
@@ -67,7 +67,7 @@ def rnnlm(home: Home, *arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def contents(home: Home) -> list[tuple[Any, ...]]:
-    """Return the row of `dataset`, and for the other tables the number of rows and a digest."""
+    """Return the row of the table `dataset`, and for each other table its number of rows and a digest."""
     [database] = home.datasets.glob("*/sequences.duckdb")
     with duckdb.connect(str(database), read_only=True) as connection:
         found = connection.execute("select dataset_id, corpus_digest, provenance from dataset").fetchall()

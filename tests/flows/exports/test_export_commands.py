@@ -29,7 +29,7 @@ def value_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 
 
 def figures(value: dict[str, object]) -> dict[str, float]:
-    """Return the metrics of the only task."""
+    """Return the metrics of the only evaluated task."""
     rows = value["metrics"]
     assert isinstance(rows, list)
     return {row["metric"]: row["value"] for row in rows}
@@ -110,7 +110,8 @@ def test_ten_lines_of_the_reference_continue_a_text(
     prompt = re.search(r'encode\("(.*?)"', program)
     assert prompt is not None
     network = shutil.copytree(toy_run.model_folder, tmp_path / "network")
-    save_mixture(None, network)  # Compare with the network alone, because the exported file has no n-gram model.
+    # Remove the n-gram model from the mixture, because the exported file contains only the network.
+    save_mixture(None, network)
     generated = value_of(
         capsys, "generate", str(network), "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
     )

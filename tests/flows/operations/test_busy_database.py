@@ -1,4 +1,4 @@
-"""Prefect's server responds to all of many fast requests with its SQLite file, and executes each of them once."""
+"""Prefect's server with its SQLite file answers all of many fast requests, and executes each of them once."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BusyAtFirst:
-    """An application that counts its requests. It responds with 503 a number of times, and then returns the body."""
+    """An application that responds to its first requests with 503, and then with the body. It counts the requests."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.bodies = busy, list[bytes]()
@@ -41,7 +41,7 @@ class BusyAtFirst:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": message["body"]})
         if status == 503:
-            # Starlette raises the exception again for the server's log, after the response 503.
+            # After the response 503, Starlette raises the exception again for the server's log.
             raise sqlite3.OperationalError("database is locked")
 
 

@@ -1,4 +1,4 @@
-"""The console leaves out rnnlm's own errors, including subclasses, because the command itself reports them."""
+"""The console does not show rnnlm's own errors, including subclasses, because the command itself reports them."""
 
 import errno
 import logging

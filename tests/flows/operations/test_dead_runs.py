@@ -159,10 +159,10 @@ def test_what_a_worker_took_and_never_started_is_crashed(
         client.create_flow(flow(lambda: None, name="never")), "never", work_pool_name=pool.name
     )
     taken = client.create_flow_run_from_deployment(deployment, state=Pending())
-    assert settle_dead_runs(home) == 0  # The run is not changed, because the worker may still start its process.
+    assert settle_dead_runs(home) == 0  # The run keeps its state, because the worker may still start the process.
     if clock == "right":
         monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
-    else:  # The worker took the run while the clock was ahead.
+    else:  # The worker's clock was ahead when it took the run.
         right = time.time() - 400 * 86_400
         monkeypatch.setattr(recent_times, "time", SimpleNamespace(time=lambda: right))
     assert settle_dead_runs(home) == 1
@@ -193,7 +193,7 @@ def test_a_half_made_lock_does_not_stop_the_settling(home: Home, client: SyncPre
     lock = unlocked_name(lock_file(home, run.id))
     lock.parent.mkdir(parents=True)
     lock.touch()
-    assert settle_dead_runs(home) == 0  # The file is new, and the run's process may be about to lock it.
+    assert settle_dead_runs(home) == 0  # The lock file is new, so the run's process may be about to lock it.
     assert lock.exists()
     long_ago = time.time() - 2 * dead_runs.STARTS_WITHIN.total_seconds()
     os.utime(lock, (long_ago, long_ago))

@@ -152,7 +152,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     used = json.loads((folder.parent / "config.json").read_text())
     assert used["corpus"]["source"] == str(toy_folder)
     assert (used["training"]["maximum_tokens"], used["training"]["device"]) == (500, "cpu")
-    # Settings that were not given are those of the deployment.
+    # Settings that the trigger does not give are those of the deployment.
     assert flatten(used).items() >= (flatten(read_preset("smoke")) | flatten(config)).items()
     lines = library_lines(server, run_id)
     for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
@@ -199,7 +199,8 @@ def test_up_has_a_gpu_queue_only_with_a_gpu(
     assert ("gpu" in queues) == ("train/train-gpu" in names) == with_gpu
     assert (server.get("/deployments/name/train/train-gpu").status_code == 200) == with_gpu
     assert worker_command(RunningHome(1, "", 1, 2)).count("--work-queue") == int(not with_gpu)
-    deploy_all(server_home)  # Without `rnnlm up`, workers may run on other machines, so no deployment is left out.
+    # Without `rnnlm up`, all deployments are created, because workers may run on other machines.
+    deploy_all(server_home)
     assert server.get("/deployments/name/train/train-gpu").status_code == 200
 
 
@@ -221,7 +222,7 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
         assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
         properties = JOB_TEMPLATE["variables"]["properties"]
         assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
-    # Restore the template. The secret block does not exist, so a run of a later test could not start.
+    # Restore the template, because a later run could not start with a secret block that does not exist.
     server.patch("/work_pools/rnnlm", json={"base_job_template": JOB_TEMPLATE}).raise_for_status()
 
 
@@ -351,7 +352,7 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     assert main(["notify", "http://127.0.0.1:9/hook"]) == 2
     assert "test message was not accepted" in capsys.readouterr().err
     assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
-    for _ in range(2):  # A second call changes nothing.
+    for _ in range(2):  # Call the command twice, because the second call must change nothing.
         assert main(["notify", inbox.url]) == 0
     assert "secret" not in capsys.readouterr().out
     assert [message["subject"] for message in inbox.messages] == ["rnnlm: test"] * 2

@@ -1,4 +1,4 @@
-"""Only the owner can read the password of an rnnlm home's servers, and a damaged file with ports is ignored."""
+"""Only the owner of an rnnlm home can read the password of its servers. A damaged file with ports is ignored."""
 
 import os
 from pathlib import Path

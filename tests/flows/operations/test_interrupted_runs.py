@@ -1,6 +1,6 @@
-"""An interrupted run is restarted as long as its attempts store output.
+"""An interrupted run is restarted as long as each attempt stores new results.
 
-After that, its state says that it was given up.
+Otherwise, its state says that it is given up.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkp
 
 
 def move_start(run: FlowRun, by: timedelta) -> None:
-    """Change when the run has started in the server's database. The server itself takes the time from its clock."""
+    """Move the start of a run in the server's database, because the server itself uses its clock."""
     database = PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2]
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         moved = f"{datetime.now(UTC) + by:%Y-%m-%d %H:%M:%S.%f}"
@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_before_it_began_is_started_again(
     [
         ({}, None),
         ({"corpus": "zen", "seeds": 2}, None),
-        # The parameter is known, so the flow itself refuses the configuration with another message.
+        # The flow knows the parameter `config`, and refuses its contents with another message.
         ({"config": {"nonsense": 1}}, None),
         ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
         ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),

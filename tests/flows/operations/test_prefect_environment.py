@@ -140,7 +140,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    # monkeypatch sets these variables, so that it restores them after the tested function has changed them.
+    # monkeypatch sets these variables, so that it restores them after the test.
     for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

@@ -53,7 +53,10 @@ def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
 
 
 def test_the_form_s_minutes_choose_as_the_option_does() -> None:
-    """The form's minutes replace the preset's size and length, as --minutes does. A given maximum_tokens is kept."""
+    """The minutes in the UI's form choose the model's size and the training length, as --minutes does.
+
+    A given maximum_tokens is kept.
+    """
     assert with_choices(build_config("smoke"), minutes=5) == build_config("smoke", ["training.minutes=5"])
     long = with_choices(build_config("smoke"), minutes=5, maximum_tokens=9)
     assert long == build_config("smoke", ["training.minutes=5", "training.maximum_tokens=9"])

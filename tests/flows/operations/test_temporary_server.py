@@ -1,4 +1,4 @@
-"""A temporary server runs only inside its block."""
+"""A temporary Prefect server runs only inside its `with` block."""
 
 import os
 import subprocess

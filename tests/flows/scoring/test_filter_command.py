@@ -1,4 +1,4 @@
-"""`rnnlm filter` as a user calls it, on a real Prefect server."""
+"""`rnnlm filter` as a user calls it, with a real Prefect server."""
 
 import json
 from pathlib import Path

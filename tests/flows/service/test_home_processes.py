@@ -80,7 +80,7 @@ def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
 def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
     tmp_path: Path, option: str, detach: tuple[str, ...]
 ) -> None:
-    # The command has several lines, which the message joins to one.
+    # The command has several lines, which are joined to one in the message.
     script = "import socket, sys\nserver = socket.create_server(('127.0.0.1', 0))\n"
     script += "print(server.getsockname()[1], flush=True)\nsys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as server:

@@ -185,10 +185,7 @@ def test_no_file_with_a_secret_is_readable_by_others(up: tuple[Home, RunningHome
 
 
 def is_readable_by_others(path: Path, home: Home) -> bool:
-    """Return True if another user can open `path`.
-
-    This requires access to each folder between it and the rnnlm home.
-    """
+    """Return whether another user can open `path`, which requires access to each folder from the home to it."""
     between = [folder for folder in path.parents if folder.is_relative_to(home.root)]
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in between)
 
@@ -219,7 +216,8 @@ def test_a_long_path_of_a_home_leaves_room_for_sockets(tmp_path: Path) -> None:
     near, far = Home(Path(tempfile.mkdtemp(dir="/tmp"))), Home(tmp_path / ("long" * 20))
     assert temporary_folder(near) == str(near.root / "tmp" / "worker")
     (near.temporary / "worker" / "left").mkdir()
-    assert not list(Path(temporary_folder(near)).iterdir())  # Files that a killed worker has left are removed.
+    # The restarted server has removed the files of the killed worker.
+    assert not list(Path(temporary_folder(near)).iterdir())
     first, second = Path(temporary_folder(far)), Path(temporary_folder(far))
     assert first != second
     for folder in (first, second, near.temporary / "worker"):

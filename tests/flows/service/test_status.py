@@ -182,7 +182,7 @@ def lose_version_1(client: "MlflowClient") -> None:
 
 
 def lose_the_second_champion(client: "MlflowClient") -> None:
-    # Without a history of champions, as in versions that were registered before the history existed.
+    # Versions that were registered by an older rnnlm have no history of champions.
     client.set_model_version_tag(TOY, "2", "alias", "champion")
     client.set_registered_model_alias(TOY, "champion", "2")
     client.delete_model_version(TOY, "2")

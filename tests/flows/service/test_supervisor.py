@@ -5,9 +5,9 @@ from rnnlm.storage.home import Home
 
 
 def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:
-    """The servers continue if the log cannot be written, for instance on a full disk. The console shows the line."""
+    """The servers continue and the console shows the line if the log cannot be written, as on a full disk."""
     shown: list[str] = []
     supervisor = Supervisor(home, 4200, 5000, shown.append)
-    (home.root / "logs" / "up.log").mkdir(parents=True)  # A folder has the name of the log, so it cannot be written.
+    (home.root / "logs" / "up.log").mkdir(parents=True)  # A folder in place of the log file makes writing fail.
     supervisor.say("starting prefect")
     assert shown == ["up       starting prefect"]

@@ -48,7 +48,7 @@ def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     assert f"RNNLM_HOME={home.root}" in text
     assert "up --quiet --port 4300 --mlflow-port 5100" in text
     assert "systemctl --user enable --now rnnlm.service" in "\n".join(lines)
-    install_unit(home, 4300, 5100)  # A second installation changes nothing.
+    install_unit(home, 4300, 5100)  # Install the unit again, which must change nothing.
     with home.lock_if_free(LOCK):  # `rnnlm up` is already running, so a second one would end at once.
         write_running(home, RunningHome(os.getpid(), "", 4300, 5100))
         assert "systemctl --user enable rnnlm.service" in "\n".join(install_unit(home, 4300, 5100))

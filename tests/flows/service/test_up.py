@@ -34,7 +34,7 @@ class Up:
         self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
 
     def rnnlm(self, *arguments: str, code: int = 0) -> str:
-        """Run a command, assert that its exit code is `code`, and return its standard output and error."""
+        """Run a command, assert that its exit code is `code`, and return its standard output and standard error."""
         command = [sys.executable, "-m", "flows.command_line", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.rnnlm('logs', '-n', '50')}"
@@ -103,7 +103,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled
-    # The deployment `nightly` is an example, which the first own schedule pauses.
+    # The first schedule of a user pauses the deployment `nightly`, which is an example.
     assert "paused     pipeline/nightly" in scheduled
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")
@@ -162,7 +162,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     up.rnnlm("up", "--detach", *up.ports)
     types = {"CRASHED", "CANCELLED", "COMPLETED", "PENDING", "RUNNING"}
     assert {run["state"]["type"] for run in up.flow_runs()} <= types
-    # The run that rnnlm down stopped.
+    # This is the run that rnnlm down stopped.
     assert [run["state"]["name"] for run in up.pipeline_runs()].count("Stopped") == 1
     short = [part for setting in [*SMALL, "training.epochs=1"] for part in ("--set", setting)]
     up.rnnlm("schedule", "--corpus", str(toy_folder), "--name", "short", *short)
@@ -179,7 +179,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
     assert "by hand    short: " in up.rnnlm("status")
-    up.rnnlm("trigger", "settle")  # The schedule of `settle` may do the same at this time.
+    up.rnnlm("trigger", "settle")  # The scheduled run of `settle` may do the same at this time.
     assert "ended      Completed" in up.rnnlm("trigger", "settle", "--wait")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")

@@ -1,4 +1,4 @@
-"""The deployment `prune` keeps what running flow runs may read, and shows a table in Prefect."""
+"""The deployment `prune` keeps all files that running flow runs may read, and shows a table in Prefect."""
 
 import os
 import time

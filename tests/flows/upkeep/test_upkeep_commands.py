@@ -56,7 +56,7 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
 def test_prune_waits_while_another_process_changes_a_shared_registry(
     three_nights: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A store at MLFLOW_TRACKING_URI counts as shared.
+    # A store that is set by MLFLOW_TRACKING_URI counts as shared.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite+pysqlite:///{three_nights.mlflow_database}")
     held = threading.Event()
     seen = []
@@ -125,7 +125,7 @@ asyncio.run(fill())
 @pytest.mark.parametrize(
     ("is_up", "address", "missing"),
     [
-        (True, None, False),  # No address is needed, because `rnnlm up` sets it.
+        (True, None, False),  # The user need not set an address, because `rnnlm up` sets it.
         (True, "http://127.0.0.1:4399/api", False),
         (True, "http://localhost:4399/api/", False),
         (True, "http://127.0.0.1:4398/api", True),

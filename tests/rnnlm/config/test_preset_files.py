@@ -1,4 +1,4 @@
-"""Each preset is a file, and a deployment that names a preset has the settings of this preset."""
+"""Each preset is a file. A deployment that names a preset has its settings."""
 
 from pathlib import Path
 from typing import get_args

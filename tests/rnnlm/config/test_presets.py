@@ -1,4 +1,4 @@
-"""A configuration is either valid, or an error names the wrong field and gives advice."""
+"""A valid configuration is accepted, and the error for an invalid one names the wrong field and gives advice."""
 
 import copy
 from collections.abc import Iterator
@@ -44,7 +44,8 @@ def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
 
 def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
     """A configuration that is stored and read again does not change, even if a setting differs from its preset."""
-    config = build_config("smoke", ["training.epochs=3"])  # 3 epochs are the default, and the preset smoke has 1 epoch.
+    # 3 epochs are the default, whereas the preset `smoke` has 1 epoch.
+    config = build_config("smoke", ["training.epochs=3"])
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config
     assert "preset" not in result_settings(config)  # The id of a run must not depend on the preset's name.
@@ -113,7 +114,7 @@ def test_a_configuration_with_former_paths_is_read() -> None:
     training = PipelineConfig.model_validate(stored).training
     assert (training.loss.kind, training.schedule.kind, training.dropout.words) == ("exact", "linear", 0.1)
     assert (training.optimizer.clip_norm, training.epochs) == (2, 1)
-    assert stored == before  # The dictionary of the caller is not changed.
+    assert stored == before  # The function has not changed the caller's dictionary.
 
 
 def test_a_removed_field_of_an_older_version_is_left_out() -> None:
@@ -153,7 +154,7 @@ def test_result_settings_lack_fields_that_change_no_result() -> None:
     left_out = {
         path for path, field in fields_of(PipelineConfig) if not changes_results(field) or fact_of(field, "added_later")
     }
-    # A section that was added later is left out with all its fields.
+    # If a whole section was added later, its fields are left out as well.
     missing = {path for path in everything if path in left_out or path.rpartition(".")[0] in left_out}
     assert everything.keys() - settings.keys() == missing
     assert "training.distributed.restarts" not in settings

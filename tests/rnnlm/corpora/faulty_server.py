@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
             self.file()
 
     def file(self, upto: int | None = None, stall: bool = False) -> None:
-        """Answer with the file or the requested range. The header If-Range is treated as RFC 9110 demands."""
+        """Respond with the file or the requested range. The header If-Range is handled as RFC 9110 requires."""
         server, body, begin = self.server, self.server.body, 0
         asked = self.headers["Range"]
         same = self.headers["If-Range"] in (None, server.etag) or server.behaviour in (

@@ -1,6 +1,6 @@
 """Sentences in many languages, with the encodings in which older files of them are written."""
 
-ENCODINGS = {  # For each encoding, the languages of the sentences that are tested in it.
+ENCODINGS = {  # For each encoding, the languages whose sentences are tested in it.
     "cp1252": ("da", "de", "en", "es", "fi", "fr", "is", "it", "nl", "no", "pt", "sv"),
     "iso8859-1": ("da", "de", "es", "fi", "fr", "is", "it", "nl", "no", "pt", "sv"),
     "cp850": ("da", "de", "es", "fr", "sv"),

@@ -49,5 +49,5 @@ def test_a_gutenberg_book_without_its_frame_is_refused(
 ) -> None:
     with pytest.raises(CorpusError, match=f"{missing} OF"):
         obtain_corpus(home, moved(monkeypatch, "war-and-peace", server, body.encode()))
-    # The download is kept, but no corpus was stored.
+    # Only the download was stored, and no corpus.
     assert {path.parent.name for path in home.corpora.rglob("*") if path.is_file()} == {"downloads"}

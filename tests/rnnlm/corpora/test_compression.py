@@ -39,7 +39,7 @@ def refused(home: Home, path: Path, data: bytes, message: str, **settings: objec
 
 
 def zip_with(name: str, mode: int, content: bytes) -> bytes:
-    """Return a zip with a text and a member of another kind, which `mode` determines."""
+    """Return a zip archive with a text and a second member, whose type `mode` determines."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("train.txt", TEXT)
@@ -50,7 +50,7 @@ def zip_with(name: str, mode: int, content: bytes) -> bytes:
 
 
 def tar_with(name: str, kind: bytes, target: str = "") -> bytes:
-    """Return a tar with a text and a member of another kind."""
+    """Return a tar archive with a text and a second member of another type."""
     return tar_of_infos([(regular("train.txt", TEXT), TEXT), (special(name, kind, target), b"")])
 
 
@@ -175,7 +175,8 @@ def test_damaged_compressed_files_are_refused(home: Home, tmp_path: Path, suffix
     path = tmp_path / f"a.txt{suffix}"
     for data in (whole[:-3], whole[:middle], whole[:middle] + b"\x00\xff" * 20 + whole[middle + 40 :]):
         path.write_bytes(data)
-        # bzip2 returns the beginning of a block before it checks the block's checksum, so another error may come first.
+        # Another error may come first, because bzip2 returns the beginning of a block before it checks the block's
+        # checksum.
         with pytest.raises(CorpusError, match="damaged or truncated|NUL|not utf-8"):
             obtain_corpus(home, CorpusConfig(source=str(path)))
 
@@ -192,7 +193,8 @@ def test_damaged_tars_are_refused(home: Home, tmp_path: Path, suffix: str) -> No
 @pytest.mark.parametrize(
     ("kind", "size", "reason"),
     [
-        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),  # tarfile would read this header into memory.
+        # Without a limit, tarfile would read this header into memory.
+        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
         (tarfile.GNUTYPE_LONGNAME, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
         (tarfile.REGTYPE, -512, "negative size"),
     ],
@@ -286,9 +288,9 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
 def test_a_dictionary_counts_as_often_as_its_text_is_repeated(home: Home, tmp_path: Path, kind: pa.DataType) -> None:
-    """A dictionary-encoded text counts toward the limit as often as it is repeated.
+    """A dictionary-encoded text counts toward the size limit as often as it is repeated.
 
-    In Arrow, a batch of rows stores the text once. Its cells would need 256 times the memory as Python objects.
+    In Arrow, a batch of rows stores the text once. As Python objects, its cells would need 256 times the memory.
     """
     words = pa.array(["the cat sees the dog . " * 4_000], pa.string()).cast(kind)
     table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0, None] * 250, pa.int32()), words)})

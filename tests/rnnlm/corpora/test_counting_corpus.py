@@ -32,5 +32,5 @@ def test_zen_is_what_import_this_prints_in_one_line_three_times(home: Home) -> N
     texts = {(corpus.folder / name).read_text() for name in corpus.files.values()}
     assert len(corpus.files) == 3
     assert texts == {" ".join(zen_corpus.zen().split()) + "\n"}
-    if printed.getvalue():  # If another test has imported the module before, nothing was printed.
+    if printed.getvalue():  # Nothing is printed if another test has already imported the module.
         assert printed.getvalue() == zen_corpus.zen() + "\n"

@@ -1,4 +1,4 @@
-"""The lines that decision_ground() counts are the lines on which the registry compares models."""
+"""decision_ground() counts exactly the lines on which the registry compares models."""
 
 import random
 from pathlib import Path

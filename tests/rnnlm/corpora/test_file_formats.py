@@ -46,7 +46,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def refused(home: Home, source: object, message: str, **settings: object) -> str:
-    """Return the message of the error with which the source is refused if undecodable bytes are not allowed."""
+    """Return the message of the error for a source, with settings that do not allow undecodable bytes."""
     settings = {"undecodable": "refuse"} | settings
     with pytest.raises(CorpusError, match=message) as caught:
         obtain(home, source, **settings)
@@ -62,7 +62,7 @@ def test_every_format_gives_the_same_text_in_every_packing(home: Home, tmp_path:
     data = pack(PACKED[name])
     assert stored(home, write(tmp_path / (name + suffix), data)) == {"text": LINES}
     if not name.endswith(".txt"):
-        bare = write(tmp_path / "bare", data)  # A downloaded file may have no suffix.
+        bare = write(tmp_path / "bare", data)  # Simulate a downloaded file, which may have no suffix.
         assert stored(home, bare, format=name.partition(".")[2]) == {"text": LINES}
     in_tar = tar_of({"folder/" + name + suffix: data})
     assert stored(home, write(tmp_path / ("a.tar" + suffix), pack(in_tar))) == {"text": LINES}
@@ -175,7 +175,7 @@ def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str)
 
 
 def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path) -> None:
-    # The combining accent is in the next chunk of the file, and so are further digits of the number 1234.
+    # The combining accent and the other digits of the number 1234 are in the next chunk of the file.
     accent = "e\n" * ((1 << 19) - 1) + "eE\u0301 12"
     digits = "\n" + "x\n" * ((1 << 19) - 1) + "34 Ⅻ\n"
     path = write(tmp_path / "a.txt", (accent + digits).encode())
@@ -264,7 +264,7 @@ def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -
     assert (again.skipped, again.digest) == (True, first.digest)
     renamed = obtain(home, path, name="other")
     assert (renamed.skipped, renamed.name) == (True, "other")
-    forget_verified(home)  # `rnnlm run --verify` calls this function.
+    forget_verified(home)  # Do the same as `rnnlm run --verify`, which calls this function.
     assert stored(home, path) == {"text": "two\n"}
     assert obtain(home, path).skipped
     rewrite(b"one\n")
@@ -291,7 +291,7 @@ def test_only_the_remains_of_killed_runs_are_removed(home: Home, tmp_path: Path)
     killed = write(home.corpora / ".incoming-killed" / "text.txt", b"half")
     running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
     for path in (running, running.parent):
-        os.utime(path, (0, 0))  # The folder is as old as that of a download that has waited for its server for days.
+        os.utime(path, (0, 0))  # Simulate a download that has waited for its server for days.
     with home.lock("corpus-running"):
         obtain(home, write(tmp_path / "a.txt", b"one\n"))
     assert not killed.parent.exists()

@@ -119,7 +119,8 @@ def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
     monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
     first, other = obtain(home, server.url), Home(tmp_path / "other")
     again = obtain(other, server.url)
-    assert server.conditions == [None, '"one"']  # The second machine only asked whether the text had changed.
+    # The second machine sent a conditional request and did not download the text.
+    assert server.conditions == [None, '"one"']
     assert (again.skipped, again.digest, again.folder.parent) == (True, first.digest, other.corpora)
     assert (again.folder / "text.txt").read_bytes() == TEXT
     server.body, server.etag = TEXT.upper(), '"two"'

@@ -1,4 +1,4 @@
-"""Any bytes give a corpus or a CorpusError, never another exception, and leave no temporary files."""
+"""A file of any bytes gives a corpus or a CorpusError, never another exception, and leaves no temporary files."""
 
 import tempfile
 import zipfile

@@ -1,4 +1,4 @@
-"""Downloads succeed or fail with advice if a server breaks off, stalls, or sends wrong or changed bytes."""
+"""A download succeeds or fails with advice if a server breaks off, stalls, or sends wrong or changed bytes."""
 
 import hashlib
 import re
@@ -39,7 +39,7 @@ def left(target: Path) -> list[str]:
 
 
 def interrupted(server: FaultyServer, target: Path) -> None:
-    """Break off a first download halfway, so that a later run can resume it."""
+    """Download a file from a server that breaks off halfway, so that a later run can resume the download."""
     server.behaviour = "breaks off"
     with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
         get(server, target, policy=FetchPolicy(attempts=1))
@@ -239,9 +239,9 @@ def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None
 @pytest.mark.parametrize(
     ("location", "asked"),
     [
-        (b"/L\xc3\xb6schen%20a", "/L%C3%B6schen%20a"),  # The server sends unencoded UTF-8.
-        (b"/L\xf6schen%20a", "/L%F6schen%20a"),  # The server sends unencoded Latin-1.
-        (b"/a%2Fb?c=d&e=%FF", "/a%2Fb?c=d&e=%FF"),  # The server has already encoded this address.
+        (b"/L\xc3\xb6schen%20a", "/L%C3%B6schen%20a"),  # A server may send unencoded UTF-8.
+        (b"/L\xf6schen%20a", "/L%F6schen%20a"),  # A server may send unencoded Latin-1.
+        (b"/a%2Fb?c=d&e=%FF", "/a%2Fb?c=d&e=%FF"),  # An address that the server has already encoded is not changed.
         (b"other/\xe6\x97\xa5", "/other/%E6%97%A5"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The library `datasets` reads data sets from a local folder, and an unavailable hub raises an error."""
+"""`datasets` reads data sets from a local folder. A hub that cannot be reached raises an error."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_a_busy_hub_is_worth_another_try_and_a_refusal_is_not(
 
 
 def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
-    """Return the text or the error of each source, from a process whose endpoint is a hub on this machine."""
+    """Return the text or the error of each source, read by a separate process from a hub on this machine."""
     script = (
         "import json, sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.download import obtain_corpus\n"
         "from rnnlm.errors import CorpusError; from rnnlm.storage.home import find_home\n"

@@ -120,7 +120,7 @@ def test_advice_fits_the_text(home: Home, tmp_path: Path) -> None:
     chinese = "".join("".join(chr(0x4E00 + (n * 7 + i) % 300) for i in range(9)) + "\n" for n in range(99))
     advice = inspected(write(tmp_path / "zh.txt", chinese.encode() * 40), tokenizer={"kind": "word"}).advice
     assert "tokenizer.kind=bpe or tokenizer.kind=char" in " ".join(advice)
-    # The advice to use bpe is missing, because the default tokenizer is bpe.
+    # The default tokenizer is bpe, so there is no advice to use it.
     assert "tokenizer.kind" not in " ".join(inspected(tmp_path / "zh.txt").advice)
     wrapped = "".join(f"word{n} of a line that ends at a width and goes on as {n}\n" for n in range(5_000))
     assert inspected(write(tmp_path / "w.txt", wrapped.encode())).advice == (

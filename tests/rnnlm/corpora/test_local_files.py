@@ -1,4 +1,4 @@
-"""Every text of a folder is read, and files that are left out are listed with the reason."""
+"""Every text file of a folder is read. Files that are not read are listed with the reason."""
 
 import os
 from pathlib import Path

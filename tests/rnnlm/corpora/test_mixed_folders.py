@@ -1,4 +1,4 @@
-"""Folders can be read in which texts are mixed with logs, mail, programs, a package.json and a docx document."""
+"""A folder of texts can be read even if it also contains logs, mail, programs, a package.json and a docx document."""
 
 import json
 import re

@@ -26,7 +26,7 @@ def written(table: Any, **options: Any) -> bytes:
 
 
 def of_type(kind: Any) -> Any:
-    """Return a table whose column `text` has the Arrow type. Arrow writes each type from strings."""
+    """Return a table with a column `text` of the given Arrow type, which is cast from strings."""
     texts = pa.array(TEXTS, pa.string())
     binary = texts.cast(pa.binary()) if "binary" in str(kind) else texts
     return pa.table({"text": binary.cast(kind)})
@@ -89,7 +89,7 @@ def flipped(data: bytes, place: int) -> bytes:
 
 
 def with_length(length: int) -> bytes:
-    """Return a file that says that its footer has this many bytes."""
+    """Return a file whose last bytes give this length of the footer."""
     return PLAIN[:-8] + struct.pack("<I", length) + b"PAR1"
 
 
@@ -136,7 +136,7 @@ def test_another_file_is_refused_with_its_reason(home: Home, tmp_path: Path, nam
 
 @pytest.mark.long
 def test_400_damaged_files_are_read_or_refused(home: Home, tmp_path: Path) -> None:
-    """The bytes of pages, of their headers and of the footer are changed, some of them to huge sizes."""
+    """Files in which pages, page headers or the footer have changed bytes are read or refused with a CorpusError."""
     draw = random.Random(0)
     path = tmp_path / "a.parquet"
     for _ in range(400):

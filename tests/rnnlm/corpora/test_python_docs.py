@@ -1,4 +1,4 @@
-"""The built-in corpus python-docs contains only prose from docstrings, and no sentence twice."""
+"""The built-in corpus python-docs contains only prose from docstrings, and each sentence only once."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A small text is split by line, so that no split is empty if the text has at least three lines."""
+"""A small text of at least three lines is split by line, so that no split is empty."""
 
 import logging
 from collections import Counter
@@ -119,9 +119,10 @@ def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
 
 
 def test_a_growing_small_text_holds_out_what_was_not_trained_on(home: Home, tmp_path: Path) -> None:
-    """A held-out document of a growing text was hardly ever used for training before.
+    """A document that a growing text holds out was hardly ever used for training before.
 
-    The enlarged proportions decrease while the text grows, so a document hardly ever leaves the training split.
+    The enlarged fractions of the held-out splits decrease while the text grows, so documents rarely leave the training
+    split.
     """
     trained: set[str] = set()
     moved = held_out = 0

@@ -1,4 +1,4 @@
-"""The name of a corpus depends only on its source, and file names that differ in a letter give different names."""
+"""The name of a corpus depends only on its source. File names that differ in a letter give different names."""
 
 import re
 import unicodedata
@@ -76,7 +76,7 @@ def test_unlike_stems_have_unlike_names() -> None:
 
 
 def simplified(stem: str) -> str:
-    """Return the stem without differences that do not change the name, which are case and the kind of separators."""
+    """Return the stem without differences that do not change the corpus's name: case and the kind of separators."""
     return re.sub(r"[ ._-]+", "-", unicodedata.normalize("NFC", stem)).strip("-").lower()
 
 

@@ -55,7 +55,7 @@ def test_lines_inserted_into_text_without_paragraphs_move_no_other_line(
     grown = store(home, tmp_path / "a.txt", "".join([*LINES[:where], *new, *LINES[where:]]))
     after = {line: split for split, text in grown for line in text.split("\n")}
     moved = [line for line in before if line and after[line] != before[line]]
-    # Lines change their split only if their blocks begin or end at another place after the insertion.
+    # A line changes its split only if the insertion changes where its block begins or ends.
     assert len(moved) <= 60
     assert len(set(before.values())) == 3
 
@@ -85,7 +85,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """An earlier and a later model have unseen text in common, even if the number of sources has passed a limit."""
+    """An earlier and a later model have common unseen text, even if the number of files has passed a limit."""
     folder = tmp_path / "folder"
     folder.mkdir()
 
@@ -108,7 +108,7 @@ def test_a_growing_number_of_files_leaves_text_that_is_unseen(
 def test_byte_ranges_are_whole_documents_of_any_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
 ) -> None:
-    # If a blank line is searched in only 20 bytes, many documents are found only by reading from the start.
+    # With only 20 bytes of search, many documents are found by reading the text from the start.
     monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)
     draw = random.Random(f"{blank_share} {searched_bytes}")
 

@@ -17,7 +17,7 @@ from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.test_file_formats import refused, stored, write
 
 DAY = datetime.date(2024, 1, 2)
-# For each type: values, and the text of the first value. None means that the values are already text.
+# For each type: values, and the first value as text. None means that the values are already text.
 ARROW: dict[str, tuple[pa.Array, str | None]] = {
     "string": (pa.array(["Zürich", None]), None),
     "large string": (pa.array(["Zürich", None], pa.large_string()), None),
@@ -97,5 +97,5 @@ def test_a_value_of_no_known_type_is_refused() -> None:
         deep = [deep]
     with pytest.raises(TableError, match="too deep"):
         cell_text(deep, "here")
-    while deep:  # The list is freed level by level, because freeing it at once would recurse too deeply.
+    while deep:  # The list is freed level by level, because freeing it at once would exceed the recursion limit.
         deep = deep[0]

@@ -1,4 +1,4 @@
-"""The files, bytes and lines that are new in a text since the last nightly run are found, for every kind of source."""
+"""Files, bytes and lines that a text has gained since the last nightly run are found, for every kind of source."""
 
 import gzip
 import json
@@ -102,9 +102,9 @@ def test_without_the_text_before_nothing_is_said(home: Home, tmp_path: Path) -> 
     before = obtain_corpus(home, CorpusConfig(source=str(text)))
     text.write_text(f"{OLD}four\n")
     after = obtain_corpus(home, CorpusConfig(source=str(text)))
-    (before.folder / PARTS).unlink()  # rnnlm 0.3 did not store the list of files.
+    (before.folder / PARTS).unlink()  # Simulate a text that was stored by rnnlm 0.3, without a list of files.
     assert text_changes(after) is None
-    shutil.rmtree(before.folder)  # `rnnlm prune` may have removed the text.
+    shutil.rmtree(before.folder)  # Simulate `rnnlm prune`, which may have removed the text.
     assert text_changes(after) is None
 
 
@@ -133,7 +133,7 @@ def test_a_clock_that_was_ahead_does_not_change_the_text_before(home: Home, tmp_
     for number, lines in enumerate(("one\n", "one\ntwo\n", "one\ntwo\nthree\n")):
         text.write_text(lines)
         corpus = obtain_corpus(home, CorpusConfig(source=str(text)))
-        if number == 0:  # The first night's clock was ahead by years.
+        if number == 0:  # In the first night, the clock was ahead by years.
             (note,) = home.notes.iterdir()
             note.write_text(json.dumps(json.loads(note.read_text()) | {"obtained": "2099-01-01T00:00:00+00:00"}))
     found = text_changes(corpus)

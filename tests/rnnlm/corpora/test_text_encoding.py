@@ -1,4 +1,4 @@
-"""Byte-order marks determine the encoding. Undecodable files are read in a guessed encoding, or an error names it."""
+"""A byte-order mark determines the encoding. For undecodable files, an encoding is guessed or named in an error."""
 
 import codecs
 import random
@@ -37,7 +37,7 @@ JAPANESE = (
 def test_a_byte_order_mark_wins_over_the_setting(
     home: Home, tmp_path: Path, mark: bytes, encoding: str, configured: str
 ) -> None:
-    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # The text is longer than one chunk.
+    text = "Zürich\r\n𝔞\n" + "x" * (1 << 20) + "\n"  # The text is longer than one chunk of the decoder.
     path = write(tmp_path / "a.txt", mark + text.encode(encoding))
     assert stored(home, path, encoding=configured)["text"].startswith("Zürich\n𝔞\nxxx")
     table = write(tmp_path / "a.csv", mark + csv_of(["Zürich"]).decode().encode(encoding))
@@ -52,7 +52,7 @@ def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path:
     assert all(f"bad{number}.txt (cp1252)" in message for number in range(4))
     assert "set corpus.encoding=cp1252 (a guess)" in message
     assert "good" not in message
-    # The files are also refused by the check before a server is started.
+    # The check before the server's start must refuse these files, too.
     with pytest.raises(CorpusError, match="4 of 8 files"):
         check_source(CorpusConfig(source=str(tmp_path / "data"), undecodable="refuse"))
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4

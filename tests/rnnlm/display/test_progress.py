@@ -14,7 +14,7 @@ def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO, "rnnlm.display.progress")
     with listening(heard.append), Progress("training", 2000, "step", every_seconds=0.0, done=500) as progress:
         progress.facts("loss 4.310, 9,000 tokens/s", "best validation perplexity 80.10")
-        progress.begun -= 100  # The start is moved back by 100 seconds.
+        progress.begun -= 100  # Simulate a training that began 100 seconds ago.
         progress.update(500)
     progress.update(1)
     [report] = heard
@@ -36,7 +36,7 @@ def test_progress_of_a_worker_process_reaches_the_listeners_of_its_launcher() ->
 
 
 def test_a_bar_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bar is shown in a notebook, but not in a test. In both, standard error is not a terminal."""
+    """A progress bar is shown in a notebook, but not in a test. In neither of them is standard error a terminal."""
     with Progress("training", 3, "step") as progress:
         assert progress.bar.disable
     monkeypatch.setitem(sys.modules, "ipykernel", sys)

@@ -30,7 +30,7 @@ def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
     [
         ("a\tb\nc", "a\tb\nc"),
         ("a\x1b[2Jb\x9b2J\x7f\r\0", "a\\x1b[2Jb\\x9b2J\\x7f\\r\\x00"),
-        # Spaces of languages and of typography are kept.
+        # The spaces that belong to a language or to typography are kept.
         ("日本\u3000語, oui\u00a0!", "日本\u3000語, oui\u00a0!"),
         # Direction overrides are escaped, because their effect is not limited to a word.
         ("a\u202eb\u2066c\u2028d", "a\\u202eb\\u2066c\\u2028d"),

@@ -1,4 +1,4 @@
-"""Scores and weights of an n-gram model, of a network, and of the mixture of both."""
+"""The scores of an n-gram model, of a network and of their mixture, and the weights of the mixture."""
 
 import itertools
 
@@ -30,7 +30,7 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 
 def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_dataset: DatasetRecord) -> None:
-    """The length of the known context equals that of a search for every context in every training row."""
+    """The length of the longest known context equals the result of a search through all training rows."""
     model, _ = count_training_split(toy_dataset, 3)
     _, lengths = split_log_probabilities(model, toy_dataset, "test")
 
@@ -91,7 +91,8 @@ def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: Dat
     assert test.counts is not None
     assert test.network is not None
     assert test.counts.order == 5
-    # The bits that tokens do not contain are the same for all models, so bits per byte differ only by the losses.
+    # The cost of the information that tokenization discards is the same for all models, so bits per byte differ only by
+    # the losses.
     difference = np.log2(test.counts.perplexity / test.network.perplexity) * test.tokens
     size = test.counts.bits_per_byte - test.network.bits_per_byte
     assert size * split_facts(toy_dataset, "test").byte_count == pytest.approx(difference)

@@ -35,7 +35,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
-    """Return the losses of a text, computed row by row from the logit of each token."""
+    """Return the loss of each token of a text, computed row by row from the logits."""
     lines = [tokenizer.encode(line) for line in text.removesuffix("\n").split("\n")]
     if mode == "stream":
         rows = [[token for line in lines for token in [*line, EOS]]]

@@ -1,4 +1,4 @@
-"""The explanation of a text has the shifted pairs of tokens, the evaluation's scores, and the states."""
+"""The explanation of a text has pairs of input and target tokens, the states, and the losses of the evaluation."""
 
 from pathlib import Path
 

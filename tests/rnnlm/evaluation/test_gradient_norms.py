@@ -1,4 +1,4 @@
-"""The norms of gradients equal powers of u in a simple case, and those of a slow implementation in other cases."""
+"""The norms of gradients equal powers of u for a network of one unit, and otherwise those of a slow implementation."""
 
 import pytest
 import torch
@@ -53,7 +53,7 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
 def test_norms_equal_the_gradients_at_a_detached_state(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    """The norms equal those of a slow implementation, which detaches the state at each distance.
+    """The norms equal those of a slow implementation, which detaches the state at each distance from the loss.
 
     It computes the gradient of the loss with respect to this state.
     """

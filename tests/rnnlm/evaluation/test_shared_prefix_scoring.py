@@ -88,7 +88,7 @@ def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> Non
 def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_frequent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Computing rare classes in bfloat16 changes the losses little. Nothing changes if all classes are frequent.
+    """Computing rare classes in bfloat16 changes the losses little, and not at all if every class is frequent.
 
     The frequencies of the classes are those of words (Zipf 1935), in random order.
     """

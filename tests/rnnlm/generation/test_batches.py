@@ -1,4 +1,4 @@
-"""A prompt in a batch has the same continuation as alone, and a step gives the same logits as the model."""
+"""A prompt has the same continuation in a batch as alone, and each step gives the same logits as the model."""
 
 from dataclasses import replace
 
@@ -131,7 +131,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """A prompt has exactly the same logits in a batch and alone if each matrix product has eight rows.
+    """A prompt has bit-identical logits in a batch and alone if each matrix product has eight rows.
 
     At this model size, the products of one row and of many rows would otherwise differ in some bits.
     """

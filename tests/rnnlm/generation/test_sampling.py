@@ -38,7 +38,7 @@ def test_top_k_and_top_p_by_hand() -> None:
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 @pytest.mark.parametrize("top_p", [0.3, 0.95])
 def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p: float) -> None:
-    """Top-p keeps the tokens that are found by adding up the probabilities of a large vocabulary in sorted order.
+    """Top-p keeps the same tokens of a large vocabulary as a loop that adds up the sorted probabilities.
 
     In some cases a few tokens have the probability top_p together, and in others most tokens are needed.
     """

@@ -1,4 +1,4 @@
-"""The exact loss in chunks agrees with the definition, and does not store all logits."""
+"""The exact loss in chunks agrees with its definition, and never stores all logits."""
 
 import math
 from functools import partial
@@ -60,7 +60,8 @@ def test_loss_and_gradient_are_those_of_the_definition(
     for fast_gradient, exact_gradient in zip(fast_gradients, exact_gradients, strict=True):
         assert fast_gradient.dtype == torch.float32
         assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
-    assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted.
+    # The rows of <pad> and <bos> have no gradient, because these tokens are never predicted.
+    assert fast_gradients[1][[0, 2]].abs().max() == 0
 
 
 def test_the_text_has_its_share_and_drawn_targets_the_rest() -> None:

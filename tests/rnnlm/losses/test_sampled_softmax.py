@@ -1,4 +1,4 @@
-"""The sampled loss is unbiased, equals the exact loss with all classes, and its gradients contain only some rows."""
+"""The sampled loss is unbiased and equals the exact loss with all classes. Its gradients contain only some rows."""
 
 from functools import partial
 

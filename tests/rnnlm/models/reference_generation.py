@@ -1,4 +1,4 @@
-"""A slow reference for generation. It computes every token from the whole text before the token. Beams are lists."""
+"""A slow reference implementation of generation, which computes each token from the whole text before it."""
 
 from unittest.mock import patch
 

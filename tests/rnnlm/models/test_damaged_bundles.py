@@ -1,4 +1,4 @@
-"""A damaged or hostile model folder causes a ModelError of at most three lines, before the model is built."""
+"""A damaged or hostile model folder is refused before the model is built, by a ModelError of at most three lines."""
 
 import json
 import shutil
@@ -114,7 +114,7 @@ def refused(folder: Path, told: str = ".") -> None:
     with pytest.raises(RnnlmError, match=told) as error:
         load(folder)
     assert len(str(error.value).splitlines()) <= 3
-    assert str(error.value).isascii()  # Other characters that the file contains are escaped in the message.
+    assert str(error.value).isascii()  # Characters of the file that are not ASCII are escaped in the message.
 
 
 def change_json(path: Path, change: dict[str, Any]) -> None:
@@ -269,7 +269,7 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
-        first_is(1e30),  # A flipped bit in the exponent of the first weight has this effect.
+        first_is(1e30),  # A flipped bit in the exponent could change the first weight to such a value.
         first_is(-3e38),
         first_is(2e5),
         a_weight_is_missing,

@@ -1,4 +1,4 @@
-"""The device is chosen by its name, and GPUs multiply matrices in the configured precision."""
+"""A device is chosen by its name. GPUs multiply matrices in the configured precision."""
 
 import subprocess
 import sys
@@ -42,7 +42,8 @@ def test_freed_memory_stays_for_the_next_step() -> None:
         )
         for setting in ("", "keep_freed_memory()")
     }
-    assert faults["keep_freed_memory()"] < 1_000  # Few page faults happen, although the 20 arrays have 327,680 pages.
+    # There are few page faults, although the 20 arrays have 327,680 pages.
+    assert faults["keep_freed_memory()"] < 1_000
     assert faults[""] > 100_000
 
 

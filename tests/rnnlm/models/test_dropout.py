@@ -1,4 +1,4 @@
-"""Each kind of dropout affects only the configured values, keeps their expectation, and is off in evaluation mode."""
+"""Each kind of dropout affects only the configured values, keeps their expectation, and is off during evaluation."""
 
 import dataclasses
 
@@ -66,7 +66,7 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
 
 
 def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
-    """The row of a dropped word is zero in the whole batch, and the rows of other words are scaled up."""
+    """The row of a dropped word is zero in the whole batch. The rows of the other words are scaled up."""
     model = network()
     words = torch.full((11,), 1.25, dtype=torch.float64)
     words[[4, 6]] = 0.0
@@ -144,9 +144,9 @@ def hidden_under_fresh_masks(
 
 
 def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
-    """The masks of some rows do not depend on the rows that are drawn with them.
+    """The dropout masks of a row do not depend on the other rows of the batch.
 
-    The rows are every second one, as with two processes, or neighbours, as in micro-batches.
+    The compared rows are every second one, as with two processes, or neighbours, as in micro-batches.
     """
     model = network()
     draw = generator()

@@ -1,4 +1,4 @@
-"""The cell, the stack and the language model agree with their equations."""
+"""The Elman cell, the stack of layers and the language model agree with their equations."""
 
 import math
 from typing import get_args

@@ -1,4 +1,4 @@
-"""The probability of an ensemble is the mean of its networks' probabilities, and an ensemble is saved as one model."""
+"""An ensemble predicts the mean of its networks' probabilities, and is saved as one model."""
 
 from pathlib import Path
 

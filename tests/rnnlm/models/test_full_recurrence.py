@@ -1,4 +1,4 @@
-"""The kernels for recurrences agree with a loop in float64. Without a GPU they run in Triton's interpreter."""
+"""The recurrence kernels agree with a loop in float64. Without a GPU, they run in Triton's interpreter."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def compare(given: list[Tensor], nonlinearity: str) -> None:
         factors = values(*states.shape, seed=5).to(states.device, states.dtype)
         ((states * factors).sum() + (last * factors[:, 0].to(last.dtype)).sum()).backward()
         results.append([one.detach().cpu().double() for one in (states, last, *(leaf.grad for leaf in leaves))])
-    # relu has a larger error, because its slope changes if rounding changes the sign of a sum near zero.
+    # relu has a larger error, because rounding may change the sign of a sum near zero, where relu's slope changes.
     error = KERNEL_ERROR * (10 if nonlinearity == "relu" else 1)
     for expected, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()

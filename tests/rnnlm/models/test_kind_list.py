@@ -160,7 +160,7 @@ def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypa
 
 
 def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
-    """Return the registrar of another model of the same text. This function trains and evaluates the model."""
+    """Train and evaluate another model on the same text, and return the object that registers it."""
     home, dataset = register.home, register.dataset
     config = changed(register.config, settings)
     run = run_training(home, config, dataset, untracked)

@@ -1,4 +1,4 @@
-"""For every kind of model, the definition and the fast implementation agree, and no output depends on future tokens."""
+"""For every kind, the fast implementation agrees with the definition, and no output depends on later tokens."""
 
 from typing import Any
 
@@ -120,7 +120,7 @@ def test_no_output_depends_on_a_later_token(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind: ModelKind) -> None:
-    """Padding does not change the results.
+    """Padding does not change the results of a row.
 
     Padding on the left has a mask, and padding on the right comes after all tokens.
     """

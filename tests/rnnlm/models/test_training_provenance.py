@@ -1,4 +1,7 @@
-"""The provenance of a model's training text is read from the model's folder. An error names a missing value."""
+"""The provenance of a model's training text is read from the model's folder.
+
+If a value is missing, an error names it.
+"""
 
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.records import DatasetRecord, RunRecord

@@ -15,7 +15,7 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Return a contest in which all stages before registration are finished."""
+    """Return a contest of models for which all stages before registration are finished."""
     return built_once(tmp_path_factory, contest_stages)
 
 
@@ -67,7 +67,8 @@ def decided_template(
     from rnnlm.registry import bundle_check
 
     contest, checked = built_once(tmp_path_factory, decided_contest)
-    bundle_check.CHECKED.update(checked)  # Without this line, every test process would check the same bundles again.
+    # Mark the bundles as checked, so that not every test process checks them again.
+    bundle_check.CHECKED.update(checked)
     return contest
 
 

@@ -34,7 +34,8 @@ def test_a_failed_check_says_what_to_do(
     assert "the trained model is kept" in str(caught.value)
 
 
-READS_FOLDER = "import sys; sys.exit(sys.stdin.buffer.read().decode())"  # The exit message is the folder.
+# This program exits with the folder that it reads as its message.
+READS_FOLDER = "import sys; sys.exit(sys.stdin.buffer.read().decode())"
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -60,7 +61,8 @@ def test_a_process_that_was_started_early_makes_the_check(
 def test_a_waiting_process_ends_with_the_process_that_started_it() -> None:
     process = bundle_check.CheckProcess()
     assert process.process.stdin is not None
-    process.process.stdin.close()  # The operating system closes this pipe when a process is killed.
+    # Simulate the death of the launcher: the operating system would then close this pipe.
+    process.process.stdin.close()
     assert process.process.wait(60) == 0
 
 

@@ -232,14 +232,14 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
         losses[quality] = evidence.candidate_nats_per_byte
         best = evidence.champion_nats_per_byte
     margin = 1.05 * max(losses["fair"] / best - 1, losses["poor"] / losses["fair"] - 1) + 0.05
-    # The margin is smaller than the difference between the worst and the best model, so the third model is refused.
+    # The third model is refused, because its loss exceeds the best loss by more than the margin.
     assert margin < losses["poor"] / best - 1
     assert contest.register("fair", force=True, margin=margin).alias == "champion"
     contest.read_newer_text(tmp_path / "newest")
     poor = contest.register("poor", force=True, margin=margin)
     assert poor.alias == "challenger"
     assert "the best champion of the month, version 1" in poor.reason
-    # With this limit, the best champion is too old to be compared.
+    # This limit makes the best champion too old for a comparison.
     monkeypatch.setattr(promotion, "BEST_WITHIN", timedelta(0))
     assert contest.register("poor", force=True, margin=margin).alias == "champion"
 

@@ -1,4 +1,4 @@
-"""The history of champions is a stack of promotions. Manual promotions are part of it."""
+"""The history of champions is a stack of promotions, which includes manual promotions."""
 
 import getpass
 import socket
@@ -37,7 +37,7 @@ def changes(*steps: int) -> list[Change]:
     ("steps", "current", "before"),
     [
         ((1, 2, 3), 3, 2),
-        # A second rollback returns to the champion before, and does not undo the first rollback.
+        # A second rollback returns to the champion before version 2, and does not undo the first rollback.
         ((1, 2, 3, -2), 2, 1),
         ((1, 2, 3, -2, -1), 1, None),
         ((1, 2, 3, -2, 4), 4, 2),  # Version 3 was rolled back, so no rollback returns to it.
@@ -45,8 +45,8 @@ def changes(*steps: int) -> list[Change]:
         ((1, 2, 2), 2, 1),  # The promotion was recorded twice, because a process was killed before it moved the alias.
         ((1,), 1, None),
         ((), None, None),
-        ((1, 2), 7, 2),  # A user moved the alias in MLflow.
-        ((1, 2), None, 2),  # A user removed the alias champion in MLflow.
+        ((1, 2), 7, 2),  # In this case, a user has moved the alias in MLflow to version 7.
+        ((1, 2), None, 2),  # In this case, a user has removed the alias champion in MLflow.
     ],
 )
 def test_a_rollback_leads_to_the_champion_before(steps: tuple[int, ...], current: int | None, before: int) -> None:

@@ -1,4 +1,4 @@
-"""Each gate passes, warns or stops the run. The fractions of the texts were counted by hand."""
+"""Each data gate passes, warns or stops the run. The expected fractions were counted by hand."""
 
 import json
 import logging

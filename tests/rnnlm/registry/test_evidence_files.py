@@ -1,4 +1,4 @@
-"""The evidence beside a registered model is used only if its files have the digests that were registered."""
+"""The files of evidence that belong to a registered model are used only if they have their registered digests."""
 
 from pathlib import Path
 
@@ -39,11 +39,12 @@ def test_a_damaged_file_is_not_used_and_the_model_is(
 @pytest.mark.long
 def test_a_missing_file_or_marker(registered: Registrar, tmp_path: Path) -> None:
     bundle = model_folder(registered.home, "rnnlm-toy")
-    assert evidence_file(bundle, "losses.parquet") is None  # The first version was compared with no other.
+    # There are no losses, because the first version was compared with no other.
+    assert evidence_file(bundle, "losses.parquet") is None
     assert evidence_file(tmp_path, CHARACTERS) is None
     assert evidence_file(Path("/"), CHARACTERS) is None
     marker = bundle.parents[1] / COMPLETE
     marker.write_text("{")
     assert evidence_file(bundle, CHARACTERS) is None
-    marker.unlink()  # Early releases wrote none.
+    marker.unlink()  # Simulate an early release of rnnlm, which wrote no marker.
     assert evidence_file(bundle, CHARACTERS) is not None

@@ -1,4 +1,4 @@
-"""Every reference to a model leads to its folder. The error for a wrong name lists the existing names."""
+"""Every valid name of a model leads to its folder. The error for another name lists the existing names."""
 
 import shutil
 from pathlib import Path

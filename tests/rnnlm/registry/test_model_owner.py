@@ -128,10 +128,10 @@ def test_a_home_that_moved_with_its_text_knows_it(tracked_home: Home, tmp_path: 
 @pytest.mark.long
 def test_models_of_rnnlm_03_belong_to_the_source_they_know(tracked_home: Home, tmp_path: Path) -> None:
     first, second = folder_in(tmp_path / "a"), folder_in(tmp_path / "b")
-    # A relative path does not determine to which source the version belongs.
+    # Only absolute paths identify an owner, because a relative path could refer to several sources.
     add_version(tracked_home, TICKETS, {"corpus_source": "tickets"})
     assert other_owner(tracked_home, config_of(second), TICKETS) is None
-    # The first source registered a version of this model, and then the second source did.
+    # The first source registers a version of this model, and then the second source does.
     for folder in (first, second):
         add_version(tracked_home, TICKETS, {"corpus_source": str(folder), "configuration": "too long for a tag: see …"})
     assert other_owner(tracked_home, config_of(first), TICKETS) is None
@@ -148,7 +148,7 @@ def test_a_secret_of_an_address_is_not_stored(tracked_home: Home) -> None:
 
 @pytest.mark.long
 def test_registration_asks_once_more(register: Registrar, toy_folder: Path, tmp_path: Path) -> None:
-    """Registration detects that another source owns the model, if this was unknown at the start of the run.
+    """Registration refuses a model of another source, even if the owner was unknown at the start of the run.
 
     MLflow may have been unavailable then, or the name may not have been used yet.
     """

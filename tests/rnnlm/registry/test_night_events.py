@@ -1,4 +1,4 @@
-"""A scheduled run emits the right events with the right messages."""
+"""A scheduled run emits the right Prefect events with the right messages."""
 
 import pytest
 

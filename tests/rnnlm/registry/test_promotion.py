@@ -1,4 +1,4 @@
-"""The rule of promotion decides each of its cases correctly."""
+"""The promotion rule makes the right decision in each case."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
 def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
-    """A candidate wins with the policy `newer`, unless it may be worse by more than the margin.
+    """A candidate wins with the policy `newer` unless it may be worse by more than the margin.
 
     The champion has 1.3 nats per byte, so the margin of 1 % is 0.013.
     """
@@ -158,7 +158,8 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
         version(7, parent_version="6", alias="challenger", kept="0"),
     ]
     assert [kept_before(nights, champion) for champion in (1, 4, 5, 6)] == [2, 1, 0, 0]
-    assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first version.
+    # The number is also known after `rnnlm prune` has removed the first version.
+    assert kept_before(nights[1:], 1) == 2
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:

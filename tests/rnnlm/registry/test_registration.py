@@ -1,4 +1,4 @@
-"""A run is registered once, promoted according to the promotion rule, and predicts on machines without rnnlm."""
+"""A run is registered once and promoted by the promotion rule. Its model predicts on machines without rnnlm."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 
 
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """Return the predictions of a program that can import mlflow, torch, tokenizers and safetensors, but not rnnlm."""
+    """Return the predictions of a process that can import mlflow, torch, tokenizers and safetensors, but not rnnlm."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
@@ -132,7 +132,7 @@ def test_files_that_a_killed_process_left_are_not_registered(register: Registrar
 @pytest.mark.long
 def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> None:
     folder = model_folder(registered.home, f"models:/{NAME}/1")
-    (folder.parent.parent / "COMPLETE").unlink()  # Versions of older releases have no file COMPLETE.
+    (folder.parent.parent / "COMPLETE").unlink()  # Simulate a version of an older release, which has no file COMPLETE.
     assert model_folder(registered.home, f"models:/{NAME}/1") == folder
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
@@ -293,7 +293,7 @@ def test_runs_are_filtered_by_corpus_and_decision(registered: Registrar) -> None
             wanted = f"tags.corpus = 'toy' and tags.decision = '{decision}'"
             assert len(client.search_runs([experiment.experiment_id], wanted)) == count
         assert {"tags.`corpus`", "tags.`decision`"} <= set(view["selectedColumns"])
-        # rnnlm 0.3 set this tag.
+        # Set the tag of rnnlm 0.3.
         client.set_experiment_tag(experiment.experiment_id, "mlflow.sharedViewState.rnnlm", "{}")
         experiment_id(client, registered.home, "rnnlm")
         again = client.get_experiment_by_name("rnnlm")
@@ -312,7 +312,7 @@ def test_a_killed_registration_leaves_no_pending_model(registered: Registrar) ->
     with reaching_mlflow(registered.home) as client:
         experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id
         for name, kind in ((NAME, "language model"), ("rnnlm-other", "language model"), ("foreign", "classifier")):
-            # A killed registration leaves such a logged model.
+            # Create a logged model as a killed registration leaves it.
             client.create_logged_model(experiment, name=name, model_type=kind)
         assert delete_unfinished_models(registered.home) == 2
         left = {model.name: str(model.status) for model in client.search_logged_models([experiment])}

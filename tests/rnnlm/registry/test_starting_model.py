@@ -1,4 +1,4 @@
-"""A run starts from the configured model, whose training documents matter when the new model is compared."""
+"""A run starts from the configured model. Both models' training documents matter when the new model is compared."""
 
 import logging
 import shutil
@@ -39,7 +39,7 @@ WARM = {"training.start_from": "champion", "training.warm_start.learning_rate": 
 
 @pytest.fixture
 def warm(registered: Registrar) -> Registrar:
-    """Return a registrar whose toy run is champion, so that the next run starts from this run."""
+    """Return the object that registers the toy run, which is the champion from which the next run starts."""
     registered.config = changed(registered.config, WARM)
     return registered
 
@@ -71,7 +71,7 @@ def test_a_start_does_not_depend_on_the_working_folder(
     monkeypatch.chdir(here.parent)
     assert chosen(warm) == there
     assert chosen(warm, force=True) == there
-    monkeypatch.chdir("/")  # No text has this path here.
+    monkeypatch.chdir("/")  # In this folder, the relative path of the text names no file.
     assert chosen(warm, force=True) == there
     assert there is not None
 

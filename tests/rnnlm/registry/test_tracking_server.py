@@ -56,7 +56,7 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
     url = run_url(home, run.mlflow_run_id)
     assert url is not None
     assert url.startswith(f"{server}/#/experiments/")
-    # The server stores which version is champion, so registering again changes nothing.
+    # Registering the model again changes nothing, because the server stores that it is champion.
     again = register_model(home, candidate, force=True)
     assert (again.version, again.alias) == (2, "challenger")
     promote_by_hand(home, registered.name, "2")

@@ -1,4 +1,4 @@
-"""The better of two candidates is the champion at the end if both are registered at the same time."""
+"""The better of two candidates that are registered at the same time is the champion at the end."""
 
 import json
 import os
@@ -119,8 +119,8 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
 @pytest.mark.slow
 def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
-    # Both candidates pause just before they take the alias. Without a lock, the fair one could take it last, because it
-    # was compared only with the poor one.
+    # Both candidates pause just before they become champion. Without a lock, "fair" could do so last, because it was
+    # compared only with "poor".
     with candidate(contest, "fair", tmp_path, 1.0) as fair, candidate(contest, "good", tmp_path, 1.0) as good:
         assert fair.wait(timeout=600) == 0
         assert good.wait(timeout=600) == 0

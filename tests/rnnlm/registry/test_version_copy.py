@@ -1,4 +1,4 @@
-"""Promotion into another registry: another rnnlm home, a database, or a real MLflow server."""
+"""A version can be promoted into another registry: another rnnlm home, a database, or a real MLflow server."""
 
 import json
 import os
@@ -37,11 +37,11 @@ def test_a_version_becomes_champion_in_another_home(registered: Registrar, produ
     change = promote_elsewhere(registered.home, NAME, "2", str(production.root), "passed the checks")
     assert (change.version, change.before, change.how, change.why) == (1, None, "hand", "passed the checks")
     assert [(one.version, one.aliases) for one in list_models(production)] == [(1, ("champion",))]
-    # The first registry is unchanged.
+    # The aliases in the first registry are unchanged.
     assert [one.aliases for one in list_models(registered.home)] == [("challenger",), ("champion",)]
     here, there = registered_versions(registered.home, NAME)[2], registered_versions(production, NAME)[1]
     assert there.facts["promoted_from"].endswith(f"{NAME}/2")
-    # The numbers of versions of the first registry mean nothing in the other one.
+    # The parent's version number is left out, because it means another version in the other registry.
     assert "parent_version" in here.facts
     assert not there.facts.keys() & {"parent_version", "evidence", "kept"}
     assert there.facts["model_sha256"] == here.facts["model_sha256"]
@@ -49,7 +49,7 @@ def test_a_version_becomes_champion_in_another_home(registered: Registrar, produ
     details = show_version(production, NAME, "1")
     assert details.decision == "champion: promoted by hand: passed the checks"
     assert details.parents == ()
-    # The copy is used without the first home.
+    # The copy must work without the first home.
     text = "the cat sees the dog ."
     ours, copied = open_model(registered.home, f"{NAME}/2"), open_model(production, NAME)
     assert copied.score([text]).equals(ours.score([text]))
@@ -70,7 +70,7 @@ def test_a_version_is_copied_once_and_can_be_rolled_back_there(registered: Regis
 
 def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Registrar, production: Home) -> None:
     promote_elsewhere(registered.home, NAME, "1", str(production.root))
-    shutil.copytree(registered.home.corpora, production.corpora)  # The other home has read the same text.
+    shutil.copytree(registered.home.corpora, production.corpora)  # Let the other home have the same text.
     there = Registrar(
         production, registered.config, registered.dataset, registered.run, registered.evaluation, registered.samples
     )

@@ -1,4 +1,4 @@
-"""The terminal and the Markdown file show the same content of a page."""
+"""The terminal and the Markdown file show the same content of a report page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The summary of a scheduled run and its message contain values that agree with a calculation by hand."""
+"""The values in a scheduled run's summary and message agree with a calculation by hand."""
 
 import os
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Without credentials, a server reads no request body. With credentials, it reads only bodies of limited size."""
+"""Without credentials, a server reads no request body. With credentials, it reads bodies up to a limit."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""A stored time is recent if it lies a short time before now, whatever the clock showed when it was stored."""
+"""A stored time counts as recent only if it is shortly before now, even if the clock was wrong when it was stored."""
 
 import time
 
@@ -15,9 +15,9 @@ MINUTE, HOUR, YEAR = 60.0, 3600.0, 365 * 86_400.0
         (0.0, HOUR, True),
         (HOUR - MINUTE, HOUR, True),
         (HOUR + MINUTE, HOUR, False),
-        (50 * YEAR, HOUR, False),  # The file was written before the clock was set, in 1970.
-        (-1.0, HOUR, True),  # Another machine's clock is ahead by a second.
-        (-2 * MINUTE, HOUR, False),  # The clock was ahead and was put back.
+        (50 * YEAR, HOUR, False),  # The file dates from 1970, because it was written before the clock was set.
+        (-1.0, HOUR, True),  # The file was written by a machine whose clock is ahead by a second.
+        (-2 * MINUTE, HOUR, False),  # The file was written while the clock was ahead, and the clock was then put back.
         (-10 * YEAR, HOUR, False),
         (-10 * YEAR, 20 * YEAR, False),
         (1.0, -MINUTE, False),

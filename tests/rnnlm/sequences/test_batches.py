@@ -1,4 +1,4 @@
-"""Batches contain every token once. Their order depends only on the seed and the epoch."""
+"""Batches contain every token once, in an order that depends only on the seed and the epoch."""
 
 import numpy as np
 import pytest
@@ -185,7 +185,7 @@ def test_skipped_batches_are_not_read() -> None:
     source = Counted(rows.token_ids, rows.offsets)
     source.ranges.clear()
     assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
-    # Only the last window and the remaining rows of earlier pools are read.
+    # The only reads are the last window and the rows that earlier pools have not used.
     assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3
 
 

@@ -1,4 +1,4 @@
-"""The rows do not depend on the size of shards or on the worker of a shard, and each shard is tokenized once."""
+"""The rows do not depend on the size or the worker of a shard, and each shard is tokenized once."""
 
 import os
 import signal
@@ -117,7 +117,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
             unfinished.append(sum(not future.taken for future in futures))
             return futures[-1]
 
-        assert worth == 1  # For a corpus of at most 32 MiB, more than one worker does not pay off.
+        assert worth == 1  # A second worker would not make the tokenization of at most 32 MiB faster.
         with ThreadPoolExecutor(2) as pool:
             yield Engine(submit, 2)
 
@@ -128,7 +128,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
 
 
 class TakenResult:
-    """The result of a call, which records whether it was read."""
+    """The result of a function call, which records whether it was read."""
 
     def __init__(self, future: Any) -> None:
         self.future, self.taken = future, False

@@ -1,4 +1,4 @@
-"""The batches of a dataset file are the same for any number of workers and on any machine."""
+"""The batches of a dataset file are the same with any number of workers and on any machine."""
 
 import subprocess
 import sys

@@ -61,7 +61,7 @@ def store(home: Home, text: Path, mode: Mode, **settings: int) -> DatasetRecord:
 
 @pytest.fixture(scope="module", params=["sentence", "stream"])
 def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    """Return a dataset in a single file and in parts.
+    """Return a dataset that is stored both in a single file and in parts.
 
     The names of its folders contain characters that are special in globs and lists.
     """

@@ -28,9 +28,9 @@ TEST = "b b\n"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Return an rnnlm home for all tests of this file.
+    """Yield an rnnlm home for all tests of this file.
 
-    The names of stored folders depend on their content, so tests can share this home.
+    The tests can share this home, because the names of its stored folders depend on their content.
     """
     with home_in(tmp_path_factory.mktemp("described")) as home:
         yield home

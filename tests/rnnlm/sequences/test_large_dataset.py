@@ -1,4 +1,4 @@
-"""Queries of checks, descriptions and promotion on ten million documents stay within DuckDB's memory limit."""
+"""Checks, descriptions and promotion query ten million documents within DuckDB's memory limit."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ REPEATED = DOCUMENTS // 1_000
 TOKENS, VOCABULARY = 4, 1_004
 SHARES = {"test": 0.05, "valid": 0.05, "train": 0.9}
 
-# Every thousandth document repeats the previous document. Each document is a source, and its key determines its split.
+# Every thousandth document repeats the previous document. Each document is a source whose key determines its split.
 CONTENTS = """
 create temporary table contents as
 select

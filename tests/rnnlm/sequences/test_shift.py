@@ -1,4 +1,4 @@
-"""The library's shift by one token agrees with the stored columns, and every kind of batch uses it."""
+"""The library shifts targets by one token like the stored columns, and uses this shift for every kind of batch."""
 
 import itertools
 

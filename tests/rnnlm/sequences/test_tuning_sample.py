@@ -1,4 +1,4 @@
-"""A sample is spread over the split, has about the requested size, and can be read in the same way as a split."""
+"""A tuning sample is spread over the split, has about the requested size, and can be read like a split."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each line's tokens are for selection or for comparison in every mode, and the tuning sample is for selection only."""
+"""In every mode, each line's tokens are for selection or comparison. The tuning sample is only for selection."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every reader refuses a name from a file if its path would be outside the folder."""
+"""Every reader refuses a name from a file if it would lead outside the folder."""
 
 import ast
 import hashlib
@@ -121,7 +121,7 @@ def test_a_local_marker_reads_nothing_outside(tmp_path: Path, name: str) -> None
     add_links(folder, tmp_path / "outside")
     digest = hashlib.sha256(b"secret").hexdigest()
     (folder / "COMPLETE").write_text(json.dumps({name: digest}))
-    # The link is allowed, because the owner may move a file to another disk and leave a link.
+    # The link is allowed, because a user may move a file to another disk and leave a link in its place.
     if name == "link/secret":
         assert find_damage(folder) is None
     else:
@@ -197,7 +197,7 @@ FROM_FILES = ("dataset_id", "corpus_digest", "run_id", "model_sha256", "source_f
 
 
 def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
-    """Yield each path expression `a / b` in which b is a field of a record, an entry of a table or a tag."""
+    """Yield each path expression `a / b` of which b is a field of a record, an entry of a table or a tag."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             names = {found.attr for found in ast.walk(node.right) if isinstance(found, ast.Attribute)}

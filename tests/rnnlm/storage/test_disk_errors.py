@@ -1,4 +1,4 @@
-"""The message of an error names the resource that the machine lacks, for errors of any library."""
+"""The error of any library is replaced by a message that names a resource if the machine lacks this resource."""
 
 import errno
 import sqlite3

@@ -1,4 +1,4 @@
-"""A bit that flips in a stored result is noticed by each reader: it refuses the file, or makes it again."""
+"""Each reader detects a flipped bit in a stored result, and refuses the file or creates it again."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ from rnnlm.tracking.run_comparison import list_runs
 
 
 class Readers:
-    """Readers of a home with a finished run. Each method returns what a command would print of it."""
+    """Readers of an rnnlm home with a finished run. Each method returns the values that a command would print."""
 
     def __init__(self, home: Home, corpus: CorpusRecord, dataset: DatasetRecord, run: RunRecord) -> None:
         self.home, self.corpus, self.dataset, self.run = home, corpus, dataset, run
@@ -63,8 +63,8 @@ def readers(home: Home, toy_corpus: CorpusRecord, toy_dataset: DatasetRecord, to
     return Readers(home, toy_corpus, toy_dataset, toy_run)
 
 
-# Each row is a file, what is read of it, and what happens: it is refused, or the file is made again with the same
-# result, or the result tells of the damage.
+# Each row is a file, a method of Readers, and the outcome: the file is refused, it is created again with the same
+# result, or the damage is reported.
 TABLE = [
     ("runs/*/model/model.safetensors", Readers.model, "refused"),
     ("runs/*/model/tokenizer.json", Readers.model, "refused"),

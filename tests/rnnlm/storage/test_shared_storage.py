@@ -1,4 +1,4 @@
-"""Two rnnlm homes use the same shared storage, which is a folder. The second home reads the files of the first home.
+"""Two rnnlm homes use a folder as shared storage. The second home reads the files of the first from it.
 
 tests/services contains the tests with S3.
 """

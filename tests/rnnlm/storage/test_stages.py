@@ -108,7 +108,7 @@ def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
     with home.lock("tokenizers-0123"):  # A process that creates the output again (--force) holds this lock.
         other = threading.Thread(target=write_once, args=(home, final, Path.touch), kwargs={"pieces": pieces})
         other.start()
-        other.join(1)  # Without the lock, an empty folder would be removed within this second.
+        other.join(1)  # A process without the lock would remove an empty folder within this second.
         assert pieces.exists()
         assert other.is_alive()
     other.join(60)
@@ -211,7 +211,7 @@ def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) ->
 
 
 def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
-    """Damage that changes no time stamp is found after forget_verified().
+    """forget_verified() makes the next check find damage that changes no time stamp.
 
     For instance, a failing disk may return other bytes than the written ones.
     """

@@ -1,4 +1,4 @@
-"""A tokenizer is trained on the training split, encodes no text as a special token, and can be reloaded unchanged."""
+"""A tokenizer learns only from the training split, reads no text as a special token, and is the same when reloaded."""
 
 import itertools
 import json
@@ -222,7 +222,7 @@ def test_a_saved_tokenizer_is_the_same_for_us_and_for_transformers(home: Home, t
     "codes",
     [
         pytest.param(range(0x10000), id="basic-plane"),
-        # The range has a million characters.
+        # This case tests a million characters.
         pytest.param(range(0x10000, 0x110000), id="all-others", marks=pytest.mark.slow),
     ],
 )
@@ -298,7 +298,7 @@ def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenize
 def test_the_probabilities_of_all_texts_sum_to_at_most_one(
     kind: str, splitting: str, literal: str | None, mode: str
 ) -> None:
-    """The probabilities of all texts sum to at most one. Tokens and restoration bits determine them.
+    """The probabilities of all texts sum to at most one. They follow from the tokens and the restoration bits.
 
     The texts are all lines of up to six characters of a small alphabet, with a fixed distribution of tokens.
     """

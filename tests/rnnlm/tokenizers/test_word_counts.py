@@ -1,4 +1,4 @@
-"""Words are counted only once, byte range by byte range, in bounded memory."""
+"""The words of each byte range are counted only once, in bounded memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """The MLflow runs of killed trainings do not remain in the state RUNNING.
 
-The MLflow runs of trainings that are still running, and of other rnnlm homes, are not changed.
+Those of running trainings and of other rnnlm homes are not changed.
 """
 
 import shutil
@@ -56,6 +56,6 @@ def test_the_run_of_a_living_training_is_left_alone(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     run = begun(tracked_home, toy_config, toy_dataset)
-    with tracked_home.lock(f"run-{RUN_ID}"):  # run_training() holds this lock.
+    with tracked_home.lock(f"run-{RUN_ID}"):  # Hold the lock of run_training().
         assert end_dead_mlflow_runs(tracked_home) == 0
     assert status(tracked_home, run) == "RUNNING"

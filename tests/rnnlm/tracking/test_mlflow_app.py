@@ -1,4 +1,4 @@
-"""The MLflow server of deploy/compose.yaml reads no body before it knows the account that sends it."""
+"""The MLflow server of deploy/compose.yaml reads no request body before it knows the sender's account."""
 
 import base64
 import os
@@ -78,7 +78,7 @@ def basic(login: str | bytes) -> str:
 
 
 def send_megabytes(port: int, path: str, headers: dict[str, str], megabytes: int) -> tuple[int, int]:
-    """Send a body in parts, and return the status of the answer and how many megabytes the server took."""
+    """Send a body in parts. Return the status of the response and the number of megabytes that the server read."""
     lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Content-Length: {megabytes << 20}"]
     lines += [f"{name}: {text}" for name, text in headers.items()]
     taken = 0
@@ -89,13 +89,13 @@ def send_megabytes(port: int, path: str, headers: dict[str, str], megabytes: int
                 connection.sendall(bytes(1 << 20))
                 taken += 1
             answer = connection.recv(4096)
-        except OSError:  # The server has closed the connection. Its answer may lie before the reset.
+        except OSError:  # The server has closed the connection, possibly after a response.
             return 0, taken
     return int(answer.split()[1]), taken
 
 
 def status_before_body(port: int, path: str, headers: dict[str, str]) -> int:
-    """Return the status with which the server answers the headers of a request whose body never comes."""
+    """Return the status of the server's response to the headers of a request whose body is never sent."""
     lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *(f"{name}: {text}" for name, text in headers.items())]
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -148,7 +148,7 @@ def test_an_account_of_mlflow_may_send_bodies_within_a_bound(server: psutil.Proc
         given = reader["username"], reader["password"]
         assert client.post(SEARCH, json=search, auth=httpx.BasicAuth(*given)).status_code == 200
         assert client.get(f"{USERS}/current", auth=httpx.BasicAuth(*given)).status_code == 200
-        # Permissions are still MLflow's: an account that may read cannot create another.
+        # MLflow still checks permissions: an account that may only read cannot create another account.
         other = {"username": "other", "password": "password-of-another"}
         assert client.post(f"{USERS}/create", json=other, auth=httpx.BasicAuth(*given)).status_code == 403
         assert client.request("DELETE", f"{USERS}/delete", json={"username": "reader"}, auth=admin).status_code == 200

@@ -1,6 +1,6 @@
 """An MLflow run contains the settings, data, measurements and state of a training.
 
-If MLflow is unavailable, training continues.
+If MLflow is unavailable, the training continues.
 """
 
 import json
@@ -143,7 +143,7 @@ def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseExcepti
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == status
-    assert run.data.metrics == {"train_loss_nats": 4.0}  # The measurements before the error are kept.
+    assert run.data.metrics == {"train_loss_nats": 4.0}  # The measurements from before the error are in MLflow.
 
 
 def test_training_continues_without_mlflow(
@@ -192,7 +192,7 @@ def test_a_store_that_comes_after_training_began_gets_everything(
 
 
 def test_a_resumed_run_continues_its_mlflow_run(tracked_home: Home) -> None:
-    for steps in ((1, 2), (2, 3)):  # Step 2 is trained again after a restart.
+    for steps in ((1, 2), (2, 3)):  # Repeat step 2, as after a restart.
         with tracked(tracked_home) as (tracker, measure):
             with reaching_mlflow(tracked_home) as client:
                 assert client.get_run(tracker.mlflow_run_id).info.status == "RUNNING"
@@ -212,7 +212,7 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
         for step in range(5):
             measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
         tracker.flush()
-        # This is the state after a kill that follows the call to MLflow.
+        # This is the file after a kill that follows the call to MLflow.
         RunFolder(tracked_home.runs / RUN_ID).tracking_path.write_bytes(before)
     with tracked(tracked_home) as (again, measure):
         assert again.mlflow_run_id == tracker.mlflow_run_id
@@ -235,7 +235,7 @@ def test_unsent_metrics_are_sent_with_the_results(tracked_home: Home, monkeypatc
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"train_loss_nats": 4.0})
         tracker.flush()
-        take_mlflow_away(monkeypatch)  # MLflow is unavailable when the run ends.
+        take_mlflow_away(monkeypatch)  # Make MLflow unavailable before the run ends.
         measure(2, {"train_loss_nats": 3.0})
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
     run = run_of(tracked_home, tracker.mlflow_run_id, history=False)
@@ -268,7 +268,7 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
 def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_PORT", "5055")  # `mlflow ui` also reads this environment variable.
+    monkeypatch.setenv("MLFLOW_PORT", "5055")  # Set an environment variable that `mlflow ui` also reads.
     assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
     monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")

@@ -1,4 +1,4 @@
-"""Concurrent processes create one intact store, and MLflow's failures are raised as errors of rnnlm."""
+"""Concurrent processes create one intact store, and failures of MLflow are raised as rnnlm's errors."""
 
 import sqlite3
 import subprocess
@@ -40,7 +40,7 @@ def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
 
 
 def test_opening_a_store_sets_write_ahead_mode(tracked_home: Home) -> None:
-    # `mlflow ui` creates the database in this way.
+    # Create the database in the same way as `mlflow ui`.
     with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:
         assert connection.execute("pragma journal_mode = delete").fetchone() == ("delete",)
     with reaching_mlflow(tracked_home) as client:
@@ -87,7 +87,7 @@ def test_a_home_that_cannot_be_made_is_a_home_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rnnlm", "новости 'n' \"2024\"", "a/b%_"])
 def test_an_experiment_that_was_renamed_goes_on(tracked_home: Home, name: str) -> None:
     with reaching_mlflow(tracked_home) as client:
-        first = client.create_experiment(name)  # rnnlm 0.3 created experiments without the tag.
+        first = client.create_experiment(name)  # Create an experiment without the tag, as rnnlm 0.3 did.
         other = experiment_id(client, tracked_home, "other")
         assert experiment_id(client, tracked_home, name) == first
         for title in ("Our nights", "Nights"):
@@ -157,7 +157,7 @@ def test_an_unknown_tracking_address_is_refused_at_once(
 
 @pytest.mark.parametrize("address", ["http://", "http:/x:5000", "http://x y:5000", "http://x:port", "http://x:0"])
 def test_an_address_that_no_request_can_reach_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that cannot be requested is refused. MLflow would accept it, and fail at the first request."""
+    """An address that no request can reach is refused, although MLflow accepts it and fails at the first request."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     with pytest.raises(ConfigError, match=r"expected an address such as http://mlflow\.example\.org:5000"):
         check_addresses()

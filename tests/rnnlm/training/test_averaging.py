@@ -1,4 +1,4 @@
-"""Averages of weights agree with a calculation by hand, and averaging does not change training."""
+"""Averages of weights agree with a calculation by hand. Averaging does not change training."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def average(averaging: WeightAveraging, model: nn.Linear) -> float:
 
 
 def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], done: int = 0) -> list[float]:
-    """Return the average after each step. Step i ends with the weight weights[i]."""
+    """Return the average of the weights after each step. Step i ends with the weight weights[i]."""
     seen = []
     for step, weight in enumerate(weights, start=done + 1):
         model.weight.data.fill_(weight)
@@ -38,7 +38,7 @@ def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], do
         ({"start_step": 2}, [1, 3, 8, 4]),  # Before the first update, the averages are the weights of the model.
         ({"every": 2}, [1, 1, (1 + 8) / 2, (1 + 8) / 2]),
         ({"start_step": 1, "every": 2}, [1, 3, 3, (3 + 0) / 2]),
-        ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # Only the last step is averaged.
+        ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # Only the last step is included in the average.
     ],
 )
 def test_averages_by_hand(settings: dict[str, float], expected: list[float]) -> None:

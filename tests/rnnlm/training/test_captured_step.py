@@ -1,4 +1,4 @@
-"""A replayed step has the same results as an ordinary one.
+"""A training step that is replayed from a CUDA graph has the same results as an ordinary one.
 
 On a CPU, a replay computes the step again from the buffers that a GPU would read.
 """
@@ -141,7 +141,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
 
 
 def test_a_loaded_optimizer_state_is_what_later_steps_change() -> None:
-    """After a rollback, steps change the tensors of the loaded optimizer state, not the recorded tensors."""
+    """After a rollback, steps change the tensors of the restored optimizer state, not those of the recording."""
     batches = stream()
     results = []
     for kind in (Updater, CapturedUpdater):

@@ -1,4 +1,4 @@
-"""Training stops with advice or returns to the last good checkpoint if the loss is NaN or explodes."""
+"""Training returns to the last good checkpoint, or stops with advice, if the loss is NaN or explodes."""
 
 import math
 from pathlib import Path
@@ -144,4 +144,4 @@ def test_the_first_bad_step_is_named_without_a_wait_per_step() -> None:
         divergence.add(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
         divergence.check()
-    divergence.check()  # A second check raises no error, because each step is checked only once.
+    divergence.check()  # The second check raises no error, because this step was already checked.

@@ -1,4 +1,4 @@
-"""history.jsonl contains each measurement exactly once, even after kills, full disks and repeated steps."""
+"""history.jsonl contains each measurement exactly once, even after kills, a full disk and repeated steps."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""The preset `irnn` can be trained on any text, even with long lines. It has relu and an identity matrix as U."""
+"""The preset `irnn`, with relu and an identity matrix as U, can be trained on any text, even with long lines."""
 
 import textwrap
 from pathlib import Path

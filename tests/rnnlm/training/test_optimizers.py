@@ -1,4 +1,4 @@
-"""AdamW can update only some rows, uses the configured rate and decay, and norms include sparse gradients."""
+"""AdamW can update only some rows, and uses the configured rate and decay. Norms include sparse gradients."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Learning rates and the counts of Patience agree with a calculation by hand."""
+"""The schedules' learning rates and the counts of Patience agree with a calculation by hand."""
 
 import json
 import math

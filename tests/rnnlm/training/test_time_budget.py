@@ -1,4 +1,4 @@
-"""The size of a network and the length of its training are chosen for the minutes. The user's settings are kept."""
+"""For given minutes, a network's size and its length of training are chosen. The user's settings are kept."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A warm start copies the weights of an earlier model. The rows of tokens are matched by spelling."""
+"""A warm start copies the weights of an earlier model. Tokens with the same spelling keep their rows."""
 
 import shutil
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ def test_a_damaged_copy_is_refused(
             {"model.recurrence": "diagonal", "model.recurrent_initialization": "spread"},
             "model.recurrence differs (diagonal is True and was False)",
         ),
-        ({"model.backend": "loop"}, None),  # Both backends compute the same function.
+        ({"model.backend": "loop"}, None),  # The backend may differ, because both backends compute the same function.
         # The earlier model's weights replace the initial weights, so the initialization may differ.
         ({"model.recurrent_initialization": "identity"}, None),
     ],

@@ -1,4 +1,4 @@
-"""Links lead to the MLflow server of this rnnlm home, even if the server of another home uses the port."""
+"""Links lead to this rnnlm home's MLflow server, and are left out if the port belongs to the server of another home."""
 
 import base64
 import subprocess

@@ -1,4 +1,7 @@
-"""Calls run as task runs in other processes. They return results and errors, and end when the flow ends."""
+"""Functions that are called as Prefect tasks run in other processes, which end when the flow ends.
+
+Their results and exceptions reach the caller.
+"""
 
 import os
 import signal
@@ -67,7 +70,8 @@ def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
 @pytest.mark.slow
 def test_calls_are_answered_by_other_processes_which_end(prefect_server: None) -> None:
     def use(engine: Engine) -> list[int]:
-        with pytest.raises(CorpusError, match="no such file"):  # The process survives an error of a call.
+        # After a call has failed, the process executes further calls.
+        with pytest.raises(CorpusError, match="no such file"):
             engine.submit(find_source, "/no/such/file", "auto").result()
         assert engine.submit(abs, -3).result() == 3
         assert engine.workers == 2

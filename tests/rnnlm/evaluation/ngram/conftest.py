@@ -1,4 +1,4 @@
-"""A fixture that writes a dataset file from given rows, so that tests of n-gram models need not run the stages."""
+"""A fixture that writes a dataset file of given rows, so that tests of n-gram models need no preparation stages."""
 
 from collections.abc import Callable
 from pathlib import Path

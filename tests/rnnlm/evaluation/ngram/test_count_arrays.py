@@ -22,7 +22,7 @@ BOS, EOS, VOCABULARY = 2, 3, 20
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Return random rows. They are whole sentences, and continuations of divided sentences."""
+    """Return random rows: whole sentences, and parts of sentences that continue an earlier row."""
     return [
         [*([BOS] if draw.random() < 0.8 else []), *draw.choices(range(4, 12), k=draw.randint(1, 9)), EOS]
         for _ in range(count)

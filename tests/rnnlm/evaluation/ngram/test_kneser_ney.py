@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney in SQL equals values computed by hand and by plain Python, and is a probability distribution."""
+"""Modified Kneser-Ney smoothing in SQL gives a distribution that equals values by hand and by plain Python."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ class SlowKneserNey:
                 for start in range(max(0, end - order + 1), end + 1):
                     gram = tuple(row[start : end + 1])
                     occurrences[gram] += 1
-                    left[gram].add(row[start - 1] if start else -1)  # -1 marks the beginning of the row.
+                    left[gram].add(row[start - 1] if start else -1)  # The value -1 represents the beginning of the row.
         self.counts = {
             gram: count if len(gram) == order or gram[0] == BOS else len(left[gram])
             for gram, count in occurrences.items()
@@ -158,7 +158,7 @@ def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dat
     first = train_kneser_ney(home, dataset, config)
     again = train_kneser_ney(home, dataset, config)
     assert (first.skipped, again.skipped) == (False, True)
-    # The second call returns the seconds of the training, although it only found the stored model.
+    # The second call returns the stored model with the seconds of its training.
     assert first.seconds == again.seconds > 0
     assert sorted(path.name for path in first.folder.iterdir()) == [
         "COMPLETE",
@@ -177,7 +177,7 @@ def test_the_next_training_clears_what_a_killed_one_left(home: Home, write_datas
     assert list(home.ngrams.iterdir()) == []
 
     model = train_kneser_ney(home, good, config)
-    # A run that was killed while it counted n-grams leaves this folder.
+    # Simulate the folder of a run that was killed while it counted n-grams.
     leftover = home.ngrams / f".{model.folder.name}.killed"
     (leftover / "spill").mkdir(parents=True)
     (model.folder / "COMPLETE").unlink()

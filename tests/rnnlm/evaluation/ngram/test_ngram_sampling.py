@@ -1,4 +1,4 @@
-"""The same seed always gives the same samples, from <bos> to <eos>, without tokens that are never predicted."""
+"""The same seed gives the same samples, which begin with <bos>, end with <eos> and contain no impossible token."""
 
 from pathlib import Path
 

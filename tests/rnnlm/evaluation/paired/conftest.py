@@ -1,4 +1,4 @@
-"""A dataset of a few short documents."""
+"""A fixture with a dataset of a few short documents."""
 
 import shutil
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The paired bootstrap: sums equal those computed by hand, and false alarms are not more frequent than configured."""
+"""The paired bootstrap gives the sums of a calculation by hand, and no more false alarms than configured."""
 
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def test_a_document_whose_units_agree_counts_as_one() -> None:
     # The factor is the square root of 4 units per document times 10 documents / 9 degrees of freedom.
     expected = (4 * 10 / 9) ** 0.5
     assert document_widening(np.repeat(values, 4), np.arange(0, 40, 4)) == pytest.approx(expected)
-    # The values in each document cancel, so nothing is widened.
+    # The values in each document cancel, so the interval is not widened.
     assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0
     # The correlation within documents cannot be estimated from a single document.
     assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0
@@ -167,7 +167,8 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    evidence = evidence_of(losses)  # If the models are equal, there is no correlation to widen the bounds.
+    # Equal models have no differences, and hence no correlation that could widen the bounds.
+    evidence = evidence_of(losses)
     assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 

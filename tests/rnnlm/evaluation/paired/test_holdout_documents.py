@@ -1,4 +1,4 @@
-"""Two models are compared on validation lines that neither was trained or selected on, and on each line only once."""
+"""Two models are compared on validation lines that neither was trained or selected on. Each line counts once."""
 
 import hashlib
 from pathlib import Path

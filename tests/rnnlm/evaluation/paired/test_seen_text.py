@@ -1,6 +1,6 @@
-"""The file of seen text lists the documents and lines of training.
+"""The file of seen text lists the digests of training documents and lines.
 
-If there are too many, it only lists those below a bound.
+If there are too many, it lists only the digests below a bound.
 """
 
 from pathlib import Path

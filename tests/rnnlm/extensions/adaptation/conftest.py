@@ -1,4 +1,4 @@
-"""Fixtures with a small network of random weights, and with small texts as rows of token ids."""
+"""Fixtures with a small network of random weights and with short texts as rows of token ids."""
 
 import numpy as np
 import pytest

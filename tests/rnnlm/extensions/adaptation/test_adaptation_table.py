@@ -54,7 +54,7 @@ def test_each_adaptation_is_a_row_of_the_table(
     counts, _ = count_training_split(toy_dataset, 5)
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
-    # The values are equal up to rounding, because the expected losses are computed row by row.
+    # The values are equal up to rounding, because the expected loss is computed row by row.
     assert mixture.settings == {"share": pytest.approx(best_share(neural, of_counts), rel=1e-4)}
     assert sum(everything.settings.values()) == pytest.approx(1)
     assert list(everything.settings) == ["network", "cache", "counts"]
@@ -81,11 +81,12 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best rate is 0.5, with which the model learns enough to reduce the loss.
+    """The tuning chooses the best rate and the best decay on the validation text.
 
-    The best decay is 0, with which the learned weights are kept.
+    The best rate is 0.5, with which the model learns enough to reduce the loss. The best decay is 0, with which the
+    learned weights are kept.
     """
-    # With these rates, the model learns nothing, learns, or diverges.
+    # With the first rate, the model learns nothing, with the second, it learns, and with the third, it diverges.
     monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))
     monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))  # A decay of 1 restores the trained weights.
     valid = StoredSplit(toy_dataset, "valid")
@@ -117,7 +118,7 @@ def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: Langu
 def test_counts_alone_do_not_adapt(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
 ) -> None:
-    """Adaptation is refused for an n-gram model, because it has no network that could adapt."""
+    """Adaptation is refused for an n-gram model, because there is no network to adapt."""
     run = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
     config = CorpusConfig(source=str(toy_corpus.folder))
     for wanted in (Adaptations(kneser_ney=True), Adaptations(cache=CacheConfig()), Adaptations(DynamicConfig())):
@@ -146,7 +147,7 @@ def test_fitted_adaptations_require_the_test_split(
 
 @pytest.mark.long
 def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
-    """An ensemble of two copies of a network adapts like the network with half the rate and twice theta.
+    """An ensemble of two copies of a network adapts like the network with half the rate and twice the cache's theta.
 
     Each copy gets half the gradient, and the concatenated hidden states have twice the dot product.
     """

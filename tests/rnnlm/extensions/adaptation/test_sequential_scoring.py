@@ -92,7 +92,7 @@ def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> N
     with torch.no_grad():
         for weight in model.parameters():
             assert weight.grad is not None
-            # Before the step, the weight equals `trained`, so the decay of 0.25 shortens the step.
+            # The decay of 0.25 reduces the step by a quarter, because the weight equalled `trained` before the step.
             weight -= 0.3 * weight.grad * (1 - 0.25)
         logits, _ = model(torch.tensor([[2, 8, 9, 10]]))
     expected = logits[0].log_softmax(-1)[torch.arange(4), torch.tensor([8, 9, 10, 3])]

@@ -44,8 +44,8 @@ def comparison(folder: Path, *scores: tuple[float, ...], **fields: Any) -> Model
 
 
 def test_differences_within_the_intervals_over_seeds_are_named(tmp_path: Path) -> None:
-    # With two runs, the interval is ± 12.706 times half of their distance, here 12.706 · 0.1 = 1.27. The intervals
-    # around 100 and 102 overlap.
+    # With two runs, the interval of the mean is ± 12.706 times half of their distance, here 12.706 · 0.1 = 1.27. The
+    # intervals around 100 and 102 overlap.
     found = comparison(tmp_path, (99.9, 100.1), (101.9, 102.1), (149.9, 150.1))
     assert seeds_sentence(found) == "within the variation of training (95 %, over seeds): Elman and LSTM"
     found = comparison(tmp_path, (99.9, 100.1), (109.9, 110.1))
@@ -85,8 +85,10 @@ def test_the_page_can_be_read_on_a_phone(tmp_path: Path, browser: Browser) -> No
     browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
     browser.open(found.page.as_uri())
     browser.until("document.querySelector('img') !== null && document.querySelector('img').complete")
-    assert browser.value("window.innerWidth") == 390  # The browser does not zoom out to fit a page that is too wide.
-    assert browser.value("document.documentElement.scrollWidth") == 390  # Tables scroll, but the page does not.
+    # The width shows that the browser has not zoomed out to fit a page that is too wide.
+    assert browser.value("window.innerWidth") == 390
+    # Wide tables scroll inside the page, and the page itself does not.
+    assert browser.value("document.documentElement.scrollWidth") == 390
     # The plots are at least 700 pixels wide, so that their text is legible.
     assert browser.value("document.querySelector('img').clientWidth") >= 700
     assert browser.value("[...document.querySelectorAll('table, p:has(img)')].every(e => e.clientWidth <= 390)")

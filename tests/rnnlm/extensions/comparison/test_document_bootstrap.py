@@ -1,4 +1,4 @@
-"""The bootstrap computes the difference of two models on the same documents, and whether it is significant."""
+"""The bootstrap computes the difference of two models on the same documents, and decides whether it is significant."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_a_constant_difference_is_found_exactly() -> None:
 
 
 def test_the_interval_is_that_of_the_mean() -> None:
-    """For documents of equal size, the 95 % interval is ± 1.96 standard errors."""
+    """For documents of equal size, the 95 % interval of the difference is ± 1.96 standard errors."""
     generator = np.random.default_rng(1)
     excess = generator.normal(0, 50, 400)
     (pair,) = pair_differences({"one": 1_000 + excess, "two": np.full(400, 1_000.0)}, BYTES)

@@ -15,7 +15,7 @@ from tests.conftest import untracked
 
 @pytest.mark.parametrize("mode", [pytest.param("sentence", marks=pytest.mark.long), "stream"])
 def test_a_comparison_counts_like_a_run(home: Home, toy_config: PipelineConfig, mode: str) -> None:
-    """A comparison gives an n-gram model the same scores as a run, with contexts that extend over rows."""
+    """A comparison gives an n-gram model the same scores as a run, with contexts that continue over rows."""
     config = changed(toy_config, {"model.kind": "kneser-ney", "sequences.mode": mode, "sequences.context_length": 8})
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)

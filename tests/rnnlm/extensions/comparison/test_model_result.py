@@ -52,7 +52,10 @@ def result_of(*perplexities: float, gradients: tuple[float, ...] = (1.0, 0.5, 0.
 
 
 def test_the_interval_over_seeds_is_student_s() -> None:
-    """The interval over three runs with a deviation of 2 is ± 4.303 · 2 / √3 (t of 2 degrees of freedom)."""
+    """The interval of the mean of three runs with a deviation of 2 is ± 4.303 · 2 / √3.
+
+    4.303 is t for 2 degrees of freedom.
+    """
     result = result_of(98.0, 100.0, 102.0)
     assert result.test_perplexity == 100.0
     assert result.perplexity_margin == pytest.approx(4.303 * 2 / math.sqrt(3), rel=1e-3)
@@ -72,7 +75,7 @@ def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
 
 
 def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
-    """A perplexity of 40 is reached after 150 tokens, halfway between 80 and 20 on a logarithmic scale.
+    """A perplexity of 40, halfway between 80 and 20 on a logarithmic scale, is reached after 150 tokens.
 
     The speed is 10 tokens per second, so this takes 15 seconds.
     """
@@ -108,7 +111,7 @@ def test_training_flops_are_those_of_the_products() -> None:
 
 
 def test_state_products_are_added_to_those_of_weights() -> None:
-    """The operations of an mLSTM are those of its weights plus those of its memory of 2 heads with 4 x 4 numbers.
+    """The operations of an mLSTM are those of its weights plus those of its memory, which has 2 heads of 4 x 4 numbers.
 
     The weights are 5 matrices of 8 x 8, two gates of 8 x 2, and 3 feed-forward matrices of 8 x 24.
     """

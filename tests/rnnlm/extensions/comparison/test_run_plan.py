@@ -52,7 +52,7 @@ def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
     factors = [
         [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
     ]
-    # The factors are equal except for the rounding of the rates.
+    # The factors differ only by the rounding of the learning rates.
     assert factors[0] == pytest.approx(factors[1], rel=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Drawn targets follow the teacher's probabilities and belong to their tokens, and distillation resumes exactly."""
+"""Drawn targets follow the teacher's probabilities for each token. A resumed distillation has the same result."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The process that forks training processes, for runs of several processes."""
+"""A fixture with the process that forks training processes, for runs of several processes."""
 
 from tests.rnnlm.training.conftest import trainer
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch._inductor  # Seeding needs this import, which takes seconds. All forked ranks inherit it.
+
+# Setting the seed imports this module, which takes seconds. It is imported here once, before the ranks are forked.
+import torch._inductor
 
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -159,7 +161,7 @@ def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_
             # threads.
             os._exit(INTERRUPTED)
         except BaseException:
-            if stop != "kill":  # After a kill, the other processes fail, too, and their errors are not shown.
+            if stop != "kill":  # After a kill, the other processes fail as well, so their errors are not shown.
                 traceback.print_exc()
             os._exit(1)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -209,7 +211,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
     assert set(run_ranks(CASES[name], folder, before, "signal")) == {INTERRUPTED}
     assert run_ranks(CASES[name], folder, after, processes_at_start=before) == [0] * after
     again = results(folder)
-    assert f"{STOP} loss" not in again  # The run did not start from the beginning.
+    assert f"{STOP} loss" not in again  # The resumed run did not train the earlier steps again.
     check_rest(again, uninterrupted(name, before), STOP, 1e-10)
     assert again["changes"].tolist() == [[STOP, after]]
 

@@ -1,4 +1,4 @@
-"""Two real processes on the loopback address train as well as one. They are restarted, report errors, and end.
+"""Two real processes on a loopback address train like one process, restart after a kill, report errors, and end.
 
 A launch takes seconds, because three processes import torch. Rare cases are therefore only part of `make test-slow`.
 """
@@ -134,7 +134,7 @@ def test_rnnlm_errors_are_raised_without_a_restart(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))
-    # No process started twice. One of the two may have been stopped before it started.
+    # Each process started at most once. One of the two may have been stopped before its start.
     starts = [path.read_text() for path in tmp_path.glob("starts-*")]
     assert set(map(len, starts)) == {1}
 

@@ -50,7 +50,7 @@ class Interrupting(UntrackedRun):
 
 
 def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int:
-    """Train until the next checkpoint, and return the last stored step."""
+    """Train until SIGTERM arrives at the next checkpoint, and return the last stored step."""
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         raise InterruptingError
@@ -94,7 +94,7 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
 def test_two_nodes_train_as_two_processes_do(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """Two nodes, which are both on this machine, give the results of two processes on one node."""
+    """Two nodes give the same results as two processes on one node. Both nodes are on this machine."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})

@@ -58,7 +58,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def expected(config: PipelineConfig, dataset: DatasetRecord, tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    """Return the run that torchrun's processes train, with which Ray's results are compared."""
+    """Return the run of torchrun's processes, which is the reference for Ray's results."""
     return run_training(Home(tmp_path_factory.mktemp("torchrun")), config, dataset, untracked)
 
 
@@ -94,7 +94,7 @@ def history(run: RunRecord) -> dict[tuple[int, str], dict[str, float]]:
 
 
 def check_that_the_results_are_equal(run: RunRecord, expected: RunRecord) -> None:
-    """Assert that the results are equal up to rounding."""
+    """Assert that the results of two runs are equal up to rounding."""
     assert run.run_id == expected.run_id  # The run's id does not depend on the machine that trains the run.
     assert run.trained_tokens == expected.trained_tokens
     assert run.best_validation_perplexity == pytest.approx(expected.best_validation_perplexity, rel=1e-5)
@@ -179,7 +179,7 @@ def test_a_signal_stops_the_workers_after_a_checkpoint(
         signal.signal(signal.SIGTERM, before)
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
     assert checkpoint_steps(watching.home) - VALIDATION_STEPS
-    run = run_training(watching.home, config, dataset, untracked)  # torchrun continues from Ray's checkpoint.
+    run = run_training(watching.home, config, dataset, untracked)  # Continue from Ray's checkpoint with torchrun.
     check_that_the_results_are_equal(run, expected)
 
 
@@ -210,7 +210,7 @@ def test_no_worker_outlives_a_killed_driver(
         assert poll_until(lambda: bool(checkpoint_steps(home)), PATIENCE_SECONDS, every_seconds=0.05)
         driver.kill()
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
-    # Apart from the checkpoints before validations, the workers wrote one before they ended.
+    # One checkpoint was not written before a validation, but when the workers were stopped.
     assert checkpoint_steps(home) - VALIDATION_STEPS
     run = run_training(home, changed(config, ON_RAY), dataset, Watching(home).open)
     check_that_the_results_are_equal(run, expected)
@@ -228,7 +228,7 @@ def test_an_address_where_no_cluster_is_is_reported(
 
 
 def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
-    """A new launch takes the lease from an earlier one, and the earlier launch cannot give back the new one's lease."""
+    """A new launch takes the lease from an earlier launch, which can then not release the new launch's lease."""
     old, new = Lease(tmp_path / "lease", "old"), Lease(tmp_path / "lease", "new")
     assert not old.is_held()
     old.take()

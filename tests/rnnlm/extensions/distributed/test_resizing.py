@@ -1,4 +1,4 @@
-"""A run continues with another number of processes, on the same batches and with the state of every lane."""
+"""A run that continues with another number of processes uses the same batches and restores the state of every lane."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Markdown, reStructuredText, HTML, PDF, docx and epub are converted to prose, and malicious documents do no harm."""
+"""Markdown, reStructuredText, HTML, PDF, docx and epub are converted to prose. Malicious documents are refused."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""An ensemble's weights are optimal, an existing ensemble is reused, and unsuitable runs are refused."""
+"""An ensemble has optimal weights, and is reused if it exists. Unsuitable runs are refused."""
 
 import shutil
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     again = make_ensemble(home, members, dataset)
     assert again == run.model_copy(update={"skipped": True, "seconds": again.seconds})
     (run.model_folder / "model.safetensors").write_bytes(b"")
-    assert not make_ensemble(home, members, dataset).skipped  # The ensemble was damaged, so it is created again.
+    assert not make_ensemble(home, members, dataset).skipped  # The damaged ensemble is created again.
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
 
 
@@ -75,7 +75,10 @@ def test_members_are_mixed_on_their_dataset_in_any_working_folder(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The path of the training text may be relative in runs of older versions, and name another text here."""
+    """An ensemble's members use their stored dataset in any working folder.
+
+    A relative path of the training text, as in runs of older versions, may name another text there.
+    """
     members, dataset = members_of(home, toy_config, toy_dataset, toy_run)
     run = make_ensemble(home, members, dataset)
     for member in members:

@@ -1,4 +1,4 @@
-"""An independent reader of an ARPA file and, if it is installed, KenLM compute the n-gram model's probabilities."""
+"""The n-gram model's probabilities are computed from an ARPA file by an independent reader and, if installed, KenLM."""
 
 import importlib
 import importlib.util
@@ -90,7 +90,7 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
     assert mixture is not None
     draw = random.Random(0)
     known = rows_of(storyteller, "train", 500)
-    # Shuffled rows are added, because most of their n-grams need back-off weights.
+    # Shuffled rows contain many unknown n-grams, for which back-off weights are needed.
     shuffled = [[row[0], *draw.sample(row[1:-1], len(row) - 2), row[-1]] for row in known]
     assert len(known + shuffled) == 1_000
     for row in known + shuffled:
@@ -150,7 +150,7 @@ def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
         (["<0x3C>s>", "<s>"], ["<0x3C>s>", "<0x3C>0x3C>s>"]),
         ([" ", "<0x20>"], ["<0x20>", "<0x3C>0x20>"]),
         (["<empty>", ""], ["<empty>", "<0x3C>empty>"]),
-        # None is an id without a token, which a pretrained vocabulary may have.
+        # An id without a token, which a pretrained vocabulary may have, is spelled "None".
         (["None", "None"], ["None", "<0x4E>one"]),
         (["a\0b", "\u3000", "\x85"], ["a<0x00>b", "<0x3000>", "<0x85>"]),
     ],

@@ -58,7 +58,7 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
 
 
 def test_shares_of_batches_add_up_to_one_loss() -> None:
-    """Losses divided by the number of targets in all batches add up to the loss of one large batch.
+    """Batch losses that are divided by the number of targets in all batches add up to the loss of one large batch.
 
     Trainer adds up losses in this way if it accumulates gradients.
     """
@@ -78,7 +78,8 @@ def test_the_last_logits_alone_are_the_last_logits() -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_vocabulary_may_grow_and_shrink(tied: bool) -> None:
     net = model(tie_embeddings=tied)
-    net.language_model.head.bias.data -= 5.0  # A trained model has log frequencies far below 0 as its bias.
+    # Simulate the bias of a trained model, which consists of log frequencies far below 0.
+    net.language_model.head.bias.data -= 5.0
     ids = torch.tensor([[2, 5, 6]])
     before = net(ids).logits
     net.resize_token_embeddings(33)

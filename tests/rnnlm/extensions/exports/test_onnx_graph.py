@@ -1,4 +1,4 @@
-"""The ONNX file computes the same logits as torch, step by step, with the carried state."""
+"""The ONNX file computes the same logits as torch for each step, from the state of the previous step."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ from tests.configs import plain_model
 
 
 def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
-    """Return a model with random weights, saved with its tokenizer.
+    """Save a model with random weights and its tokenizer, and return the model.
 
     The initial weights are not used, because their biases are zero and their gates half open. The weights are changed
     only so much that the states of relu do not explode.
@@ -107,10 +107,10 @@ def test_logits_equal_those_of_torch_over_a_text(
         found.append(logits)
     with torch.inference_mode():
         expected, last = model(lanes)
-    # For logits below 100, a tolerance of 1e-4 is larger than the rounding of float32.
+    # The tolerance of 1e-4 is larger than float32's rounding error for logits below 100.
     assert expected[~expected.isneginf()].abs().max() < 100
     np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
-    # The relative tolerance is needed for an xLSTM, whose memory grows to 50 here, where float32 is less precise.
+    # The relative tolerance is for the memory of an xLSTM, whose values grow to 50.
     np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""generate() of transformers gives the same text as a slow reference for a trained model."""
+"""transformers' generate() gives the same text as a slow reference implementation, for a trained model."""
 
 from threading import Thread
 from typing import Any
@@ -28,7 +28,7 @@ def prompts(storyteller: Storyteller) -> list[list[int]]:
 
 
 def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -> list[int]:
-    """Return the ids after the prompt up to and including `<eos>`, without the padding of shorter texts of a batch."""
+    """Return the ids after the prompt up to and including `<eos>`, without the padding after it."""
     ids = sequence[prompt_length:].tolist()
     return ids[: ids.index(eos) + 1] if eos in ids else ids
 
@@ -62,7 +62,7 @@ def test_beam_search_equals_the_one_in_plain_lists(
 def assert_beams(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
 ) -> None:
-    """Assert that all beams, their order and their scores are those of the reference."""
+    """Assert that the beams, their order and their scores equal those of the slow reference."""
     for prompt in prompts:
         found = model.generate(
             torch.tensor([prompt]),
@@ -140,7 +140,7 @@ PROCESSORS: dict[str, Any] = {
 def test_processors_see_the_whole_text_with_a_carried_state(
     model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
 ) -> None:
-    """Logits processors see the whole text even with a carried state, so the scores equal those without a cache.
+    """Logits processors receive the whole text even with a carried state, so the scores equal those without a cache.
 
     Without a cache, every step reads all tokens. The scores depend on the processor.
     """

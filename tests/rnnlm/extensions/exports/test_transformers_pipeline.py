@@ -23,7 +23,7 @@ def ours(storyteller: Storyteller, text: str) -> str:
 def test_the_transformers_pipeline_writes_the_same_text(storyteller: Storyteller, batch_size: int) -> None:
     """The text-generation pipeline of transformers writes the same text as rnnlm.
 
-    It adds `<bos>` and pads on the left.
+    The pipeline adds `<bos>` and pads on the left.
     """
     write = pipeline("text-generation", model=str(storyteller.folder), device="cpu")
     found = write(TEXTS, batch_size=batch_size, **GREEDY)
@@ -48,7 +48,7 @@ def test_auto_classes_find_model_and_tokenizer(storyteller: Storyteller) -> None
 
 @pytest.mark.slow
 def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
-    """A new process can load the folder only after it has imported rnnlm.extensions.exports.hugging_face."""
+    """A new process needs only to import rnnlm.extensions.exports.hugging_face to load the folder by Auto classes."""
     script = (
         "import sys\n"
         "from transformers import AutoModelForCausalLM\n"

@@ -20,7 +20,7 @@ Row = dict[str, list[int]]
 
 
 def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
-    """Return rows of the stored dataset, whose targets are already shifted."""
+    """Return rows of the stored dataset with their shifted targets."""
     with connect(storyteller.dataset) as connection:
         rows = connection.execute(
             "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id limit ?",
@@ -56,7 +56,7 @@ def trainer(
 
 
 def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
-    """Trainer computes rnnlm's loss of a split if the split is one batch.
+    """Trainer computes the same loss of a split as rnnlm if the split is one batch.
 
     With several batches, Trainer would average their losses without regard to the batch sizes.
     """

@@ -1,4 +1,4 @@
-"""Models of the toy corpus in stream mode and in sentence mode, and random models of every kind."""
+"""Fixtures with models of the toy corpus in both modes, and with random models of every kind."""
 
 from pathlib import Path
 

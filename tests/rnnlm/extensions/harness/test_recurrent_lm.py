@@ -27,7 +27,7 @@ from tests.configs import KINDS, random_model  # noqa: E402
 QUESTIONS = [  # In the grammar of the toy corpus, a verb follows an animal, and an article follows a verb.
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
     {"question": "the bird likes", "choices": ["the", "river"], "answer": 0},
-    # Neither choice agrees with the grammar.
+    # Neither choice agrees with the grammar, so the answer is arbitrary.
     {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},
 ]
 CHOICE = """

@@ -1,4 +1,4 @@
-"""Networks learn the tasks that they can solve in theory, and fail at the other tasks."""
+"""Networks learn the tasks that they can solve in theory, and do not learn the others."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, t
 def test_an_lstm_generalizes_parity_to_long_rows() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
-    assert score.steps < QUICK.training_steps  # Training ended when the task was solved, before the last step.
+    assert score.steps < QUICK.training_steps  # Training ended before its last step, because the task was solved.
     assert score.steps % 200 == 0
 
 

@@ -1,4 +1,4 @@
-"""A network remembers a symbol if gradients reach back to the symbol."""
+"""A network remembers a symbol if its gradients reach back to the symbol."""
 
 import pytest
 

@@ -99,5 +99,5 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(
     assert POSITION_PROBE.is_wanted(asked, toy_run)
     report = POSITION_PROBE.measure(home, asked, toy_dataset, toy_run, False).page
     assert "data:image/png;base64,iVBOR" in report
-    assert "| 1 | 40 | 100.0% | given |" in report  # The first word of every line is "the".
-    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # The fourth word of every line is "the".
+    assert "| 1 | 40 | 100.0% | given |" in report  # The first word of every line is "the", so its accuracy is 100 %.
+    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # The fourth word of every line is "the", so its accuracy is 100 %.

@@ -1,4 +1,4 @@
-"""Texts in the toy grammar, and a function that scores them in one call."""
+"""Fixtures with texts in the toy grammar, and with a function that scores them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def texts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def configure(texts: Path, tmp_path: Path, toy_run: RunRecord) -> Configure:
-    """Return a function that creates a configuration for `texts` and the toy model, with shards of three documents."""
+    """Return a function that configures the scoring of `texts` with the toy model, in shards of three documents."""
 
     def build(**fields: Any) -> ScoringConfig:
         defaults = {

@@ -100,7 +100,7 @@ def test_a_nul_in_a_cell_does_not_stop_reading(
 
 
 BAD_BYTE = b"bad \xff byte"
-BAD_ROWS = {  # For each reason why a cell is not text, there is one row.
+BAD_ROWS = {  # Each row has a cell that is not text, for a different reason.
     "a.csv": b'text\none\n"a\x00b"\n' + BAD_BYTE + b"\nlast\n",
     "a.tsv": b"text\none\na\x00b\n" + BAD_BYTE + b"\nlast\n",
     "a.jsonl": b'{"text": "one"}\n{"text": "a\x00b"}\n{"text": "' + BAD_BYTE + b'"}\n{"text": "last"}\n',

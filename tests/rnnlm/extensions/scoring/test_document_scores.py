@@ -1,4 +1,4 @@
-"""A document's score does not depend on other documents, and its surprising tokens are its least probable tokens."""
+"""A document's score does not depend on other documents. Its surprising tokens are its least probable tokens."""
 
 import math
 

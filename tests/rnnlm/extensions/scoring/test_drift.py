@@ -1,4 +1,7 @@
-"""The distance agrees with SciPy and with a calculation by hand, and only a different kind of text is drift."""
+"""The drift distance equals SciPy's result and a value calculated by hand.
+
+Drift is reported only for text of another kind.
+"""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""A filter that keeps every document leaves each file unchanged, and dropped documents are written too."""
+"""A filter that keeps every document leaves each file unchanged. Dropped documents are written to other files."""
 
 import io
 import json
@@ -128,7 +128,7 @@ COLUMNS = {
 
 
 def filter_rows(folder: Path, data: bytes) -> tuple[Any, Any]:
-    """Keep the first and the last of four rows, and return the kept and the dropped ones without the added columns."""
+    """Keep the first and the last of four rows. Return the kept and the dropped rows without the added columns."""
     (folder / "a.parquet").write_bytes(data)
     config = ScoringConfig.model_validate({"input": str(folder / "a.parquet"), "output": "x.parquet"})
     (file,) = find_inputs(config).files

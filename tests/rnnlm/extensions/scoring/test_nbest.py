@@ -1,4 +1,4 @@
-"""N-best lists in the format of Kaldi's tools can be rescored. They have costs, and one hypothesis per line."""
+"""N-best lists in the format of Kaldi's tools, with costs and one hypothesis per line, can be rescored."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The scores of the validation text are stored with the model. If a model lacks them, they are computed."""
+"""The scores of the validation text are stored with the model, or computed if the model lacks them."""
 
 import shutil
 
@@ -106,7 +106,8 @@ def test_a_flipped_bit_is_never_taken_for_a_score(home: Home, toy_dataset: Datas
         if is_reference(line, model):
             taken += 1
             assert pq.read_table(line).equals(scores)
-    assert taken < len(whole) / 23  # Only flips in parts that no value depends on, such as statistics.
+    # is_reference() accepts only flipped bits that affect no value, such as those in statistics.
+    assert taken < len(whole) / 23
     line.write_bytes(whole[:1_000] + bytes([whole[1_000] ^ 4]) + whole[1_001:])
     keep_references(home, toy_dataset, toy_run)
     assert line.read_bytes() == whole
@@ -136,7 +137,7 @@ def test_a_flipped_bit_of_the_validation_text_is_not_scored(home: Home, toy_run:
         (3_370, 99_999, 1),
         # The Penn Treebank's validation split has 400 kB. The limit of 100 kB is a quarter of this.
         (3_370, 399_782, 4),
-        (68, 399_782, 1),  # All documents are used, because they are so few.
+        (68, 399_782, 1),  # All 68 documents are used, because they are few.
         # Every second document is used, which gives 749 documents. Every third would give fewer than 500.
         (1_499, 5_000_000, 2),
         (25_000, 1, 3),

@@ -1,4 +1,4 @@
-"""The most unusual documents differ in wording or in the size of a number, and each kind is listed once."""
+"""The most unusual documents differ in wording or in the size of a number. Each kind is listed only once."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Headless Chromium, controlled through the DevTools protocol, tests the page that a user sees."""
+"""Headless Chromium, controlled through the DevTools protocol, with which tests use the service's page."""
 
 import base64
 import itertools

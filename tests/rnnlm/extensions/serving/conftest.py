@@ -1,4 +1,4 @@
-"""The loaded toy model, and a model that never generates `<eos>`."""
+"""Fixtures with the loaded toy model, and with a model that never generates `<eos>`."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A client's requests to the service get the documented responses from a real server on a loopback address."""
+"""The service responds to each request as documented. The tests use a real server on a loopback address."""
 
 import html
 import json

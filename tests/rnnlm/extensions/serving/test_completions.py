@@ -32,7 +32,7 @@ def live(toy_model: Path) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def client(live: LiveServer) -> openai.OpenAI:
-    direct = httpx.Client(trust_env=False)  # Do not use a proxy of the machine.
+    direct = httpx.Client(trust_env=False)  # A client that uses no proxy of the machine.
     return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0, http_client=direct)
 
 

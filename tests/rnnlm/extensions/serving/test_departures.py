@@ -1,4 +1,4 @@
-"""The work for a disconnected client is dropped, and maximum_seconds limits the work for every other client."""
+"""The service stops its work for a disconnected client, and limits the time for every other client."""
 
 import socket
 import threading
@@ -51,7 +51,8 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
         hold.set()
         answer = live.client.post("/generate", json={"maximum_tokens": 3})
         assert answer.status_code == 200
-        # Each of the two running prompts takes at most one step, the new one takes three, and the margin is one step.
+        # Each of the two running prompts takes at most one more step, and the new prompt takes three. The sixth step is
+        # a margin.
         assert batcher.steps - steps <= 6
         wait_until(lambda: not batcher.running and not batcher.waiting)
 

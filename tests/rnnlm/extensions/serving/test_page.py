@@ -75,7 +75,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
         generate_again(browser)
         seeds.append(seed_of(browser))
         texts.append(text_of(browser, GENERATED))
-    assert len(set(seeds)) > 4  # Random seeds below a million are almost certainly different.
+    assert len(set(seeds)) > 4  # Nearly all of the random seeds, which are below a million, are different.
     assert len(set(texts)) > 1
     browser.value("document.querySelector('input[name=lock]').click()")
     generate_again(browser)
@@ -90,7 +90,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
 
 def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer) -> None:
     browser.value("document.querySelector('#tab-generate').focus()")
-    browser.press("ArrowLeft")  # ArrowLeft on the first tab selects the last one.
+    browser.press("ArrowLeft")  # ArrowLeft moves from the first tab to the last one.
     assert browser.value("document.activeElement.id") == "tab-explain"
     browser.value("document.querySelector('#explained').focus()")
     source = "the cat <i>sees</i> the dog\nthe bird"

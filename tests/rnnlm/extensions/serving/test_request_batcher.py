@@ -71,7 +71,7 @@ def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedMode
     asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
     alone = [Asked(batcher, loaded, prompt, sampling).all() for prompt, sampling in asked]
     together = [Asked(batcher, loaded, prompt, sampling) for prompt, sampling in asked]
-    # The events include surprisals and alternatives, which are equal in every bit.
+    # The surprisals and alternatives in the events are equal in every bit.
     assert [one.all() for one in together] == alone
 
 

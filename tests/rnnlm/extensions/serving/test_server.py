@@ -126,4 +126,4 @@ def test_the_service_listens_on_ipv6(toy_model: Path) -> None:
         with bound_socket(ServingConfig(host="::1", port=0)) as listener:
             assert listener.family == socket.AF_INET6
     except ConfigError as error:
-        assert "cannot listen" in str(error)  # This machine has no address ::1.
+        assert "cannot listen" in str(error)  # The server cannot listen, because this machine has no address ::1.

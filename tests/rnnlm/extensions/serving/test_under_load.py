@@ -53,7 +53,7 @@ def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> Non
 
 def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("schemathesis", reason="pip install 'rnnlm[dev]'")
-    # With a lower limit, a busy machine could cause a response of 503.
+    # The limit is high, because a busy machine would otherwise respond with 503.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
         # The client's timeout is high, because 2,000 tokens take long on a busy machine.

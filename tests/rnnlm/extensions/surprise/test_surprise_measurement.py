@@ -1,4 +1,4 @@
-"""RUN/losses has Parquet files, which are written once, and tables that agree with a calculation by hand."""
+"""The Parquet files in RUN/losses are written once, and their tables agree with a calculation by hand."""
 
 import math
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Pa
         folder.mkdir()
         write_token_losses(folder, in_chunks(text, chunk), "test", COUNTS, tokenizer, share)
     kept = pq.read_table(sample / SEQUENCES)
-    assert 60 < len(kept) < 120  # About 0.3 of 300 sentences are kept.
+    assert 60 < len(kept) < 120  # The sample contains about 0.3 of the 300 sentences.
     for name in (TOKENS, SEQUENCES):
         everything = pq.read_table(whole / name)
         of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())

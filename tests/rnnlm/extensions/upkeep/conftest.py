@@ -1,4 +1,4 @@
-"""Fixtures for backup and prune: a trained model and noisy copies of it that compete in a registry."""
+"""Fixtures for backup and prune: a registry with a trained model and with noisy copies of it."""
 
 from tests.rnnlm.registry.conftest import contest, contest_template, decided_template
 

@@ -172,7 +172,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
     archive = back_up(tracked_home, tmp_path / "backup").archive
     manifest = read_manifest(archive)
     flip(archive, manifest.files["runs/r1/model.json"].offset + 3)
-    # The header of the file is damaged, but its content is not.
+    # Damage the header of the file in the archive, but not the file's content.
     flip(archive, manifest.files["datasets/d1/dataset.json"].offset - 512)
     assert find_archive_damage(archive, manifest) == ("runs/r1/model.json",)
     new = Home(tmp_path / "new")
@@ -185,9 +185,9 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
 
 @pytest.mark.long
 def test_a_flipped_bit_anywhere_is_harmless_or_found(tracked_home: Home, tmp_path: Path) -> None:
-    """A flipped bit anywhere in a backup is either found or harmless, for verifying and for restoring.
+    """A flipped bit anywhere in a backup is found or harmless, both for verifying and for restoring.
 
-    A restored rnnlm home without reported errors has every file of its versions.
+    If a restore reports no error, every file of the restored versions is intact.
     """
     register_night(tracked_home, "rnnlm-a", "1", 1)
     archive = back_up(tracked_home, tmp_path / "backup").archive

@@ -1,4 +1,4 @@
-"""A backup with exit code 0 contains every version, even if files of the rnnlm homes were lost or damaged before."""
+"""A backup with exit code 0 contains every version, even if files were lost or damaged before the backup."""
 
 import os
 import shutil

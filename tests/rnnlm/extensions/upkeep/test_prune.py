@@ -1,4 +1,4 @@
-"""Pruning keeps the items that aliases need and removes the rest. Kills and concurrent runs lose nothing."""
+"""Pruning keeps the items that aliases need and removes the others. Kills and concurrent runs lose no needed item."""
 
 import os
 import subprocess
@@ -175,7 +175,7 @@ def test_the_database_shrinks(tracked_home: Home) -> None:
 
 
 def test_a_stage_that_skipped_during_the_prune_keeps_its_output(home: Home) -> None:
-    """An output that a skipped stage uses during a prune is kept, although the inventory counted it as unused."""
+    """An output that a stage reuses during a prune is kept, although the prune's inventory counted it as unused."""
     final = home.corpora / ("c" * 16)
     write_once(home, final, lambda partial: write_json(partial / "corpus.json", {}))
     make_older(final, 50)

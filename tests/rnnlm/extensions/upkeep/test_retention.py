@@ -1,4 +1,4 @@
-"""The right items are kept in many random histories of a registry.
+"""The plan of a prune keeps the right items in many random histories of a registry.
 
 The test is fast, because the planning function reads no files.
 """
@@ -242,7 +242,8 @@ def test_a_thousand_nights_are_bounded() -> None:
         if night % 7 == 0:
             plan = plan_retention(inventory_of(versions), config, now)
             versions = [one for one in versions if ("version", f"{one.name}/{one.number}") in plan.kept]
-            # At most 5 last versions, 1 champion, 3 earlier champions, and 1 version with the last comparison.
+            # These are at most 5 last versions, 1 champion, 3 earlier champions, and 1 version with the last
+            # comparison.
             assert len(versions) <= 5 + 1 + 3 + 1
 
 

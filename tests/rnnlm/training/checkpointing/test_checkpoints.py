@@ -155,7 +155,7 @@ def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, cap
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "step-00000030: cannot be written" in caplog.text
     assert [path.name for path in sorted(checkpoints.folder.iterdir())] == ["step-00000010", "step-00000020"]
-    assert checkpoints.write(31, state(31))  # The disk has space again.
+    assert checkpoints.write(31, state(31))  # Writing succeeds when the disk has space again.
 
 
 @pytest.mark.long
@@ -181,7 +181,7 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     assert not checkpoints.due
     now += 0.2
     assert checkpoints.due  # Writing took 0.25 s, which is 1 % of the 25 s that have passed.
-    checkpoints.cost_seconds = 60.0  # Writing a large model to a slow disk may take this long.
+    checkpoints.cost_seconds = 60.0  # Simulate a large model on a slow disk.
     assert not checkpoints.due
     now += 95.0
     assert checkpoints.due  # 120 s have passed, which is the largest time between two checkpoints.

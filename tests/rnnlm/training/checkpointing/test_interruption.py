@@ -1,4 +1,4 @@
-"""A signal interrupts no step. It waits until a checkpoint is written, and is then passed to the previous handler."""
+"""A signal takes effect after the current step and its checkpoint, and is then passed to the previous handler."""
 
 import json
 import os

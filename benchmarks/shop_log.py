@@ -129,7 +129,7 @@ class ShopLog:
         return self.draw.choice(lines)
 
     def faults(self) -> list[str]:
-        """Return the log's twenty faults, which a good method should find."""
+        """Return the twenty faults in the log, which a good detector of strange lines should find."""
         job, payment = f"job {self.identifier(12)}", f"payment {self.identifier(10)} captured"
         request = f"INFO {self.address()}"
         upload = f"upload of {self.identifier(8)}.jpg by {self.user()}:"

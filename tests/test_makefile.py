@@ -176,7 +176,7 @@ def test_uv_brings_an_interpreter_where_none_is_found(checkout: Path) -> None:
 
 
 def installed(said: str) -> list[str]:
-    """Return the projects that pip or uv installed, in the order of the commands. The dot stands for rnnlm."""
+    """Return the names of the packages in the commands of pip and uv, in order. The argument `.` means rnnlm."""
     return re.findall(r'pip install .* --editable "(.*)"', said)
 
 

@@ -131,7 +131,7 @@ def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> 
 
 
 def test_the_map_has_a_place_for_every_statement() -> None:
-    """The map has a row for each of the 144 statements in the four texts, which were counted by hand."""
+    """textbook-map.md has a row for each statement of its four sources. The 144 statements were counted by hand."""
     text = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8")
     text, _, unattributed = text.partition("## Also said")
     assert unattributed.count("\n| ") >= 15

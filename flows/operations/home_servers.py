@@ -66,7 +66,7 @@ def read_running(home: Home) -> RunningHome | None:
 def home_password(home: Home) -> str:
     """Return `user:password` of the rnnlm home's servers. The first call generates it.
 
-    Only the owner can read the file. Raise HomeError if another user may know or have written the password, because it
+    Only the owner can read the file. Raise HomeError if another user can read or change the file, because the password
     allows running commands as this user.
     """
     path = home.root / PASSWORD_FILE
@@ -84,7 +84,7 @@ def home_password(home: Home) -> str:
 
 
 def problem_of_password(path: Path) -> str | None:
-    """Return the reason why another user may know or have written the password, or None if it is safe."""
+    """Return why the password is unsafe, such as a file that another user can read, or None if it is safe."""
     if path.is_symlink() or not path.is_file():
         return "it is no file"
     found = path.stat()

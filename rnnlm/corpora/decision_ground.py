@@ -12,7 +12,7 @@ from rnnlm.storage.records import CorpusRecord, Record
 # The number of documents with held-out lines from which the bootstrap draws documents. With fewer documents, it draws
 # runs of lines, at most this many.
 FEW_DOCUMENTS = 200
-# The standard deviation of the relative difference between two models over the drawn documents or runs of lines. It is
+# The standard deviation of the relative difference in loss between two models, over sampled documents or lines. It is
 # the median that benchmarks/decisions.py measured.
 SPREAD = 0.1
 QUANTILE = 1.645  # The quantile of a one-sided bound at 95 %.

@@ -86,7 +86,7 @@ class Claim:
     """
 
     split: Split
-    # The folder and the words of the name other than the split, which all files of a data set have in common.
+    # The part of a path that all files of a data set share: the folder, and the words of the name without the split.
     group: tuple[str, ...]
     alone: bool  # Whether the name consists only of a split and numbers, such as train.txt or train-00001.jsonl.
 
@@ -158,7 +158,7 @@ def splits_in(words: list[str]) -> set[Split]:
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
-    """Return the names that contain a word for held-out text but do not name a split."""
+    """Return the file names that contain a word such as "test" or "dev", but do not name a split."""
     told = named_splits(names)
     return [
         name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}

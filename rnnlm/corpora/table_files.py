@@ -22,8 +22,7 @@ PARQUET_ROWS_AT_ONCE = 256
 # whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-# The number of objects at the beginning of a JSON lines file of which one must have a column that other objects may
-# lack.
+# The number of objects at the beginning of a JSON Lines file in which a column is searched. One of them must have it.
 SEARCHED_ROWS = 1_024
 NO_VALUE = object()
 TEXT_TYPES = (  # The Arrow types that are read as text. They include bytes.

@@ -59,7 +59,7 @@ class StackStepper:
 
     def __init__(self, weights: InferenceWeights, rows_in_products: int = 1) -> None:
         self.weights = weights
-        # Matrix products have a multiple of this number of rows; see Continuations.
+        # The number of rows of each matrix product is padded to a multiple of this number; see Continuations.
         self.multiple = rows_in_products
         self.hold(weights.model.stack.initial_state(0))
 

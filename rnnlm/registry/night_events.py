@@ -98,7 +98,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
 def figures_of(evidence: Evidence | None) -> dict[str, Any]:
     """Return the paired difference and its bounds as fractions of the champion's nats per byte.
 
-    Without evidence the result is empty.
+    If the models were not compared, so that `evidence` is None, the result is empty.
     """
     if evidence is None:
         return {}

@@ -60,7 +60,7 @@ def choose_start(
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
         chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
-        # The dataset_id is stored, because `rnnlm prune` keeps the file as long as this dataset.
+        # The dataset_id is stored so that `rnnlm prune` keeps the file for as long as the dataset.
         return {"dataset_id": dataset.dataset_id, **chosen}
 
     home.make(home.starts)

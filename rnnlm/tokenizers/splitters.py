@@ -54,7 +54,7 @@ def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | Non
         return
     pattern = PUNCTUATION if splitting == "punctuation" else TEXTBOOK
     if literal:
-        # The unknown literal remains one word, even if the pattern would split it.
+        # The text of the unknown token, such as <unk>, remains one word, even if the pattern would split it.
         pattern = rf"(?<!\S){literal}(?!\S)|{pattern}"
         if unknown_literal != "<unk>":
             tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S){literal}(?!\S)"), "<unk>")

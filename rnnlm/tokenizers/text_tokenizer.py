@@ -31,7 +31,7 @@ ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 PLAIN_GAP_BITS = math.log2(256 / 255)  # The bits for an expected gap between words.
 # The bits for no space before the first word or after the last one.
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)
-# The bits for one space before the first word or after the last one, as in the Penn Treebank.
+# Bit flags of a line that begins or ends with one space, as lines of the Penn Treebank do.
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)
 # The bits for the information whether an `<unk>` is the corpus's own literal or an unknown word.
 LITERAL_BITS = math.log2(6 / 5)

@@ -34,7 +34,7 @@ FindRun = Callable[["MlflowClient", str], str]
 
 @dataclass
 class RunTracker:
-    """A tracker that sends new measurements and samples in `folder`, at most every `every_seconds`.
+    """A tracker that sends new measurements and samples in `folder` to MLflow, at most once in `every_seconds`.
 
     Failures of MLflow are not raised.
     """

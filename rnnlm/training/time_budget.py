@@ -79,7 +79,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
-        # The dataset_id is stored, because `rnnlm prune` keeps the file as long as this dataset.
+        # The dataset_id is stored so that `rnnlm prune` keeps the file for as long as the dataset.
         return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}
 
     home.make(home.starts)

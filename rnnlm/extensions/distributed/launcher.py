@@ -119,7 +119,7 @@ class RayLaunch(Launch):
 
 
 def launch_of(job: Job, first: bool = True) -> Launch:
-    """Return the launch of one node's processes, or of all processes on a Ray cluster."""
+    """Return the launcher that starts one node's processes or, on a Ray cluster, all processes."""
     distributed = DistributedConfig.of(job.training)
     folder = job.folder / PROCESSES
     path = str(folder / JOB_FILE)

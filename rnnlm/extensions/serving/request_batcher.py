@@ -19,8 +19,8 @@ from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling, new_continuation
 
 logger = logging.getLogger(__name__)
-# Matrix products have a multiple of this number of rows. It is a multiple of 8, so that a prompt's text does not depend
-# on the batch (see Continuations).
+# The number of rows of each matrix product is padded to a multiple of this number, so that the text that is generated
+# for a prompt does not depend on the other prompts in the batch (see Continuations).
 ROWS_IN_PRODUCTS = 8
 
 

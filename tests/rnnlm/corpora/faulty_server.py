@@ -11,7 +11,7 @@ QUICK = FetchPolicy(attempts=3, connect_seconds=2, read_seconds=0.3, backoff_sec
 
 
 class FaultyServer(ThreadingHTTPServer):
-    """A server of one file.
+    """An HTTP server that serves one file, with or without a fault.
 
     Its attribute `behaviour` is the name of a fault, or of the way in which the file is served.
     """

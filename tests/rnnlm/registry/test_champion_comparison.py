@@ -256,7 +256,7 @@ def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> Datase
 
 
 def untrained(contest: Contest, quality: str) -> None:
-    """Replace the run's model by an untrained model for the contest's dataset."""
+    """Replace the run's model with an untrained model that has the vocabulary of the contest's dataset."""
     run = contest.run_of(quality)
     shutil.rmtree(run.model_folder)
     counts = training_counts(contest.dataset)

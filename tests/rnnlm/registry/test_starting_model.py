@@ -237,7 +237,7 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     judging = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
     assert candidate.evidence.documents == len(judging) > 200
     assert candidate.alias == "champion"
-    # The candidate's file lists the texts of both models, because later candidates may start from it.
+    # The candidate's file also lists the texts of its initial model, because later models may start from the candidate.
     known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
     own = pq.read_table(tmp_path / "own.parquet", filters=[("is_line", "=", False)])["sha256"].to_pylist()
     assert sorted(known) == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})

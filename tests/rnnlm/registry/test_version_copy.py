@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def production(tmp_path: Path) -> Home:
-    """Return another rnnlm home, in which nothing was registered yet."""
+    """Return a second rnnlm home, in which no model has been registered."""
     home = Home(tmp_path / "production, with spaces")
     home.make(home.root)
     return home

@@ -1,4 +1,4 @@
-"""Outputs are hashed once, results in a run's folder contain their digest, and a full disk causes one clear error."""
+"""Tests of stages: each output is hashed once, JSON results hold a digest, and a full disk causes one clear error."""
 
 import json
 import os

@@ -79,9 +79,9 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A checkpoint is not used a second time if a step after it diverges.
+    """If the first step after a checkpoint diverges, training resumes from an earlier checkpoint.
 
-    A loss is computed before its update, so a lower rate only helps if training resumes from an earlier step.
+    The loss of a step shows the effect of the update before it, so the weights in the later checkpoint are already bad.
     """
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:

@@ -106,7 +106,7 @@ def test_lines_that_were_seen_are_blank_or_repeat_do_not_judge(tmp_path: Path) -
 def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
     """Only a line feed ends a line. Other line separators of Unicode are part of the text.
 
-    Hence the numbers of lines agree with the numbers of their losses.
+    Hence the loss with index i belongs to line i of the file.
     """
     first, second, third = (LINES[number] for number in JUDGING[:3])
     text = f"{first}\r\n{second}\x0b\x85\u2028\r{third}\n{third}"

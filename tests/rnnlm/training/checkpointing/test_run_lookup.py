@@ -67,9 +67,9 @@ def test_an_unknown_run_names_the_unfinished_ones(home: Home, unfinished: RunRec
 
 
 def test_a_run_outside_the_home_is_not_resumed(home: Home, unfinished: RunRecord, tmp_path: Path) -> None:
-    """A run outside the rnnlm home is not resumed.
+    """A run outside the rnnlm home cannot be resumed, because its checkpoints are not in the home.
 
-    Training would start from the first step in the home, without the checkpoints of the other folder.
+    Otherwise training would start again from the first step.
     """
     copy = tmp_path / "backup" / unfinished.run_id
     shutil.copytree(unfinished.folder, copy)

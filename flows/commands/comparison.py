@@ -27,7 +27,8 @@ def compare_command(
     corpus: RequiredCorpus,
     options: Annotated[PipelineOptions, some_of("preset", "config", *PIPELINE_SETTINGS, "set")],
     force: Annotated[
-        bool, typer.Option("--force", help="Measure speed again and write the report again. Trained runs are kept.")
+        bool,
+        typer.Option("--force", help="Measure the speed again, and write the report again. Trained runs are kept."),
     ] = False,
 ) -> None:
     """Compare kinds of models on the same tokens, or registered models on a text.

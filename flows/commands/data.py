@@ -39,7 +39,7 @@ def corpora_command(session: ReadingSession) -> None:
 
 def inspect_command(
     session: ReadingSession,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, folder or glob.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, folder or glob to inspect.")],
     set: Set = None,
 ) -> None:
     """Show what would be read from a file, folder or glob, and what would be left out.
@@ -64,8 +64,8 @@ def tokenize_command(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Model whose tokenizer is used, as in rnnlm generate, or a dataset's id or folder. "
-            "Default: the champion of the only registered model.",
+            help="Model whose tokenizer is used, as in rnnlm generate, or a dataset's id or folder. Default: the "
+            "champion of the only registered model.",
             autocompletion=complete_models,
         ),
     ] = None,
@@ -74,8 +74,8 @@ def tokenize_command(
         bool,
         typer.Option(
             "--show",
-            help="Show the tokens' text instead of their ids, in colors on a terminal, else with | between "
-            "tokens. Ġ is a space.",
+            help="Show the tokens' text instead of their ids, in colors on a terminal, else with | between tokens. Ġ "
+            "is a space.",
         ),
     ] = False,
 ) -> None:
@@ -100,7 +100,7 @@ def tokenize_command(
 def describe_command(
     session: ReadingSession,
     dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="A dataset's id or folder, as rnnlm prepare prints it.")
+        str, typer.Argument(metavar="DATASET", help="Id or folder of a dataset, as rnnlm prepare prints it.")
     ],
 ) -> None:
     """Report a dataset's sizes, lengths, duplicates and leakage.

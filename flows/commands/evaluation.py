@@ -44,7 +44,10 @@ def evaluate_command(
     ] = None,
     save_probabilities: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Parquet file for the probability of each token, in the order of the text."),
+        typer.Option(
+            metavar="FILE",
+            help="Parquet file to which the probability of each token is written, in the order of the text.",
+        ),
     ] = None,
     variants: Annotated[tuple[Any, ...], AddedFields("variants")] = (),
 ) -> None:
@@ -117,10 +120,12 @@ def as_override(value: Any) -> str:
 
 def explain_command(
     session: Session,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, such as a sentence in quotes.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Text that the model reads, such as a sentence in quotes.")
+    ],
     model: Model = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the state and the loss at each step (PNG).")
+        Path | None, typer.Option(metavar="FILE", help="PNG file for a plot of the state and the loss at each step.")
     ] = None,
 ) -> None:
     """Show how a model reads a text: tokens, probabilities, loss and state.

@@ -24,7 +24,8 @@ def export_command(
         ),
     ] = "onnx",
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Path of the exported file. Default: onnx/model.onnx or model.arpa."),
     ] = None,
 ) -> None:
     """Export a model to a file, its network to ONNX (extra: onnx) or its n-gram counts to ARPA.

@@ -43,8 +43,7 @@ def models_command(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Show only models trained on this dataset, which is given by its id, the start "
-            "of the id, or its "
+            help="Show only models trained on this dataset, which is given by its id, the start of the id, or its "
             "folder.",
         ),
     ] = None,
@@ -83,7 +82,8 @@ def promote_command(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="NAME/3 or NAME@challenger. NAME alone means the version that waits for approval."
+            metavar="MODEL",
+            help="Version to promote: NAME/3 or NAME@challenger. NAME alone means the version that waits for approval.",
         ),
     ],
     reason: Reason = "",
@@ -91,8 +91,8 @@ def promote_command(
         str | None,
         typer.Option(
             metavar="REGISTRY",
-            help="Copy the version to another registry, and make it champion there: the address of an MLflow server, "
-            "or the folder of another home.",
+            help="Copy the version to another registry, and make it champion there. The registry is the address of an "
+            "MLflow server, or the folder of another home.",
         ),
     ] = None,
 ) -> None:
@@ -120,7 +120,7 @@ def promote_command(
 
 def rollback_command(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered model, such as rnnlm-python-docs.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a registered model, such as rnnlm-python-docs.")],
     reason: Reason = "",
 ) -> None:
     """Make the previous champion champion again.
@@ -148,9 +148,11 @@ def generate_command(
         fields("minimum_tokens", "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown"),
     ],
     model: Model = None,
-    prompt: Annotated[str, typer.Option(metavar="TEXT", help="The text to continue.", show_default=False)] = "",
+    prompt: Annotated[
+        str, typer.Option(metavar="TEXT", help="Text that the model continues.", show_default=False)
+    ] = "",
     number: Annotated[
-        int, typer.Option("-n", "--number", metavar="N", help="Number of samples, each with the next seed.", min=1)
+        int, typer.Option("-n", "--number", metavar="N", help="Number of samples. Each has the next seed.", min=1)
     ] = 1,
     interactive: Annotated[
         bool, typer.Option("--interactive", help="Read one prompt after the other from standard input.")

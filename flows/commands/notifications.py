@@ -22,17 +22,17 @@ def notify_command(
         str,
         typer.Argument(
             metavar="URL",
-            help="An http(s) address that accepts JSON, a Slack webhook, or an Apprise URL such as "
-            "mailtos://USER:PASSWORD@HOST?to=ADDRESS.",
+            help="Address for the messages: an http(s) address that accepts JSON, a Slack webhook, or an Apprise URL "
+            "such as mailtos://USER:PASSWORD@HOST?to=ADDRESS.",
         ),
     ],
     every_night: Annotated[
         bool | None,
         typer.Option(
             "--every-night/--not-every-night",
-            help="Also send a message after every nightly run, with its scores, those of the champion, the "
-            "decision and files that were not read. Default: unchanged, and at first only what needs "
-            "attention.",
+            help="Also send a message after every nightly run. It contains the run's scores, those of the champion, "
+            "the decision and the files that were not read. Default: unchanged. At first, only what needs attention is "
+            "sent.",
         ),
     ] = None,
 ) -> None:

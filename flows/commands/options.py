@@ -82,17 +82,18 @@ class PipelineOptions:
     corpus: Corpus = None
     preset: Preset = None
     config: Annotated[
-        Path | None, pipeline_option("--config", "FILE", "A YAML file with settings, over the preset's.")
+        Path | None,
+        pipeline_option("--config", "FILE", "YAML file with settings that take precedence over the preset's."),
     ] = None
     minutes: Annotated[
         str | None,
         pipeline_option(
             "--minutes",
             "N",
-            "Minutes of training, for which the size of the network and the number of epochs are chosen.",
+            "Number of minutes of training. The size of the network and the number of epochs are chosen to suit it.",
         ),
     ] = None
-    epochs: Annotated[str | None, pipeline_option("--epochs", "N", "Number of passes over the training text.")] = None
+    epochs: Annotated[str | None, pipeline_option("--epochs", "N", "Number of passes over the training split.")] = None
     hidden_size: Annotated[str | None, pipeline_option("--hidden-size", "N", "Number of units per layer.")] = None
     engine: Annotated[
         str | None, pipeline_option("--engine", "ENGINE", str(EngineConfig.model_fields["engine"].description))
@@ -113,7 +114,9 @@ class PipelineOptions:
     set: Set = None
     force: Annotated[
         list[str] | None,
-        pipeline_option("--force", "STAGE", f"Rerun a stage: {', '.join(STAGES)}; repeatable.", lambda: list(STAGES)),
+        pipeline_option(
+            "--force", "STAGE", f"Stage that runs again: {', '.join(STAGES)}; repeatable.", lambda: list(STAGES)
+        ),
     ] = None
     verify: Annotated[
         bool,

@@ -87,7 +87,11 @@ def runs_compare_command(
     session: ReadingSession,
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Ids of runs, beginnings of ids, or folders.", autocompletion=complete_runs),
+        typer.Argument(
+            metavar="RUN",
+            help="Runs to compare, each given by its id, the beginning of the id, or its folder.",
+            autocompletion=complete_runs,
+        ),
     ],
     picture: Annotated[Path, typer.Option(metavar="FILE", help="File for the plot of the loss curves.")] = Path(
         "comparison.png"

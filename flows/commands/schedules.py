@@ -41,9 +41,13 @@ def schedule_command(
     ] = None,
     cron: Annotated[
         str,
-        typer.Option(metavar="CRON", help="Times of the runs in cron format: minute, hour, day, month and weekday."),
+        typer.Option(
+            metavar="CRON", help="Start times of the runs in cron format: minute, hour, day, month and weekday."
+        ),
     ] = "0 2 * * *",
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of the start times, such as Europe/Berlin.")
+    ] = "UTC",
     *,
     options: Annotated[PipelineOptions, some_of("preset", "config", *SHORT_SETTINGS, "set")],
 ) -> None:

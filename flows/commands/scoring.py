@@ -76,7 +76,10 @@ def filter_command(
 def pairs_command(
     session: Session,
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A file, folder or glob: JSON Lines, csv, tsv or Parquet.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="File, folder or glob with pairs of sentences: JSON Lines, csv, tsv or Parquet."
+        ),
     ],
     model: Model = None,
     good: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the good sentence.")] = "sentence_good",
@@ -84,7 +87,9 @@ def pairs_command(
     group: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column with the group. Default: UID or field, as in BLiMP, else the file's name."
+            metavar="COLUMN",
+            help="Column with the group of a pair. Default: UID or field, as in BLiMP, or the file's name if there is "
+            "neither.",
         ),
     ] = None,
 ) -> None:
@@ -116,9 +121,14 @@ def pairs_command(
 def rescore_command(
     session: Session,
     lists: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON Lines, csv, tsv or Parquet with columns id, text and score.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="JSON Lines, csv, tsv or Parquet file with the columns id, text and score."
+        ),
     ],
-    weight: Annotated[float, typer.Option(metavar="N", help="Factor of the model's natural log-probability.")],
+    weight: Annotated[
+        float, typer.Option(metavar="N", help="Factor by which the model's natural log-probability is multiplied.")
+    ],
     model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)] = None,
 ) -> None:
     """Choose the best text of each n-best list, with a model's help.

@@ -204,7 +204,7 @@ def logs_command(
         str | None, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(SERVICES)}. Default: all.")
     ] = None,
     number: Annotated[
-        int, typer.Option("-n", "--number", metavar="N", help="Number of last lines to show of each log.", min=0)
+        int, typer.Option("-n", "--number", metavar="N", help="Number of last lines of each log to show.", min=0)
     ] = 20,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue to print new lines until Ctrl-C.")] = False,
 ) -> None:

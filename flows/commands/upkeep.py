@@ -44,7 +44,8 @@ def prune_command(
 def backup_command(
     session: Session,
     place: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder for the backup. With --verify, the file of the backup.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="Folder for the backup. With --verify, it is the backup file to check."),
     ],
     verify: Annotated[bool, typer.Option("--verify", help="Only check the sha256 of every file in a backup.")] = False,
 ) -> None:
@@ -89,7 +90,7 @@ def verify_backup(session: Session, archive: Path) -> None:
 
 def restore_command(
     session: Session,
-    archive: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file that rnnlm backup wrote.")],
+    archive: Annotated[Path, typer.Argument(metavar="BACKUP", help="Backup file that rnnlm backup wrote.")],
 ) -> None:
     """Restore a backup into an empty home.
 

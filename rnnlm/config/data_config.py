@@ -15,7 +15,7 @@ SplitShare = Annotated[float, Field(ge=0.0, lt=0.5)]
 class CorpusConfig(Section):
     source: str = setting(
         "python-docs",
-        "The source of the text: a name in the catalogue, hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL.",
+        "Source of the text: a name in the catalogue, hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL.",
         min_length=1,
         repr=False,
     )
@@ -23,70 +23,74 @@ class CorpusConfig(Section):
         None, "Name of the corpus. If null, it is derived from the source.", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"
     )
     sha256: str | None = setting(
-        None, "Expected SHA-256 of the download. If null, it is not checked.", pattern=r"^[0-9a-f]{64}$"
+        None, "SHA-256 that the download must have. If null, it is not checked.", pattern=r"^[0-9a-f]{64}$"
     )
     refresh: str = setting(
         "always",
-        "When to look for a newer text at a URL or hf: source: always, never, or after a time such as 30m, 12h or 7d.",
+        "Minimum time between two checks for a newer text at a URL or hf: source, such as 30m, 12h or 7d. With "
+        "`always`, every run checks. With `never`, none does.",
         pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$",
     )
     format: Literal[
         "auto", "text", "markdown", "rst", "html", "pdf", "docx", "epub", "csv", "tsv", "jsonl", "parquet"
     ] = setting(
-        "auto", "Format of the source's files. `auto` decides by the file name. `text` reads files as they are."
+        "auto",
+        "Format of the source's files. With `auto`, the file name decides. With `text`, files are read as they are.",
     )
     column: str | None = setting(
         None, "Column with the text in csv, tsv, jsonl, parquet and hf: sources. If null, it is `text`."
     )
     quoting: Literal["auto", "doubled", "backslash", "none"] = setting(
         "auto",
-        "How cells with delimiters or line ends are written in csv and tsv files. `doubled`: in quotes, where a quote "
-        "inside the cell is doubled. `backslash`: in quotes, where a quote inside has a backslash before it. `none`: "
-        "quotes have no meaning. `auto` finds out from the file.",
+        "Quoting of cells with delimiters or line ends in csv and tsv files. `doubled`: in quotes, and a quote inside "
+        "the cell is doubled. `backslash`: in quotes, and a quote inside the cell has a backslash before it. `none`: "
+        "quotes have no meaning. `auto`: detected from the file.",
         added_later=True,
     )
     encoding: str = setting("utf-8", "Text encoding of the source's files.")
     undecodable: Literal["guess", "replace", "refuse"] = setting(
         "guess",
-        "What to do with a file that contains NUL, or bytes that are invalid in the encoding. `guess` reads it in the "
-        "most likely encoding, or else as `replace`. `replace` puts U+FFFD in their place. `refuse` ends with an "
-        "error.",
+        "Treatment of a file that contains NUL, or bytes that are invalid in the encoding. `guess` reads it in the "
+        "most likely encoding if one fits, and like `replace` if none does. `replace` puts U+FFFD in the place of such "
+        "bytes. `refuse` ends with an error.",
     )
     normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = setting(
         "none", "Unicode normalization form applied to the text."
     )
-    lowercase: bool = setting(False, "Lowercase the text.")
+    lowercase: bool = setting(False, "Whether to convert the text to lower case.")
     digits: str | None = setting(
         None, "Replacement for each run of digits, such as ###. If null, digits are kept.", max_length=16
     )
     valid_share: SplitShare = setting(
-        0.05, "Fraction of documents for the validation split, if the source has no such split."
+        0.05, "Fraction of documents in the validation split. It applies if the source has no such split."
     )
-    test_share: SplitShare = setting(0.05, "Fraction of documents for the test split, if the source has no such split.")
+    test_share: SplitShare = setting(
+        0.05, "Fraction of documents in the test split. It applies if the source has no such split."
+    )
     maximum_documents: PositiveInt | None = setting(
         None,
-        "Largest number of training documents, which are paragraphs, or blocks of long ones. If there are more, a "
-        "sample is chosen by digest. The validation and test splits are always complete. If null, all documents are "
-        "used.",
+        "Maximum number of training documents. A document is a paragraph, or a block of a long paragraph. If there are "
+        "more, a reproducible sample of them is used. The validation and test splits are always complete. If null, all "
+        "documents are used.",
         added_later=True,
     )
     maximum_unpacked_bytes: PositiveInt = setting(
-        1 << 40, "Largest size of a source after decompression, in bytes.", changes_results=False
+        1 << 40, "Maximum size of a source after decompression, in bytes.", changes_results=False
     )
     maximum_unpacking_ratio: PositiveFloat = setting(
         200.0,
-        "Largest ratio of unpacked to packed bytes, which is checked for more than 16 MiB.",
+        "Maximum ratio of a file's unpacked size to its packed size. It is checked once more than 16 MiB are unpacked.",
         changes_results=False,
     )
     maximum_archive_members: PositiveInt = setting(
-        10_000, "Largest number of files in an archive.", changes_results=False
+        10_000, "Maximum number of files in an archive.", changes_results=False
     )
     maximum_download_bytes: PositiveInt = setting(
-        200_000_000_000, "Largest size of a download, in bytes.", changes_results=False
+        200_000_000_000, "Maximum size of a download, in bytes.", changes_results=False
     )
     maximum_download_seconds: PositiveFloat = setting(
         172_800.0,
-        "Longest time of a download in seconds, from the first request to the last byte.",
+        "Maximum duration of a download in seconds, from the first request to the last byte.",
         changes_results=False,
     )
 
@@ -109,18 +113,18 @@ class TokenizerConfig(Section):
     splitting: Literal["whitespace", "punctuation", "textbook"] = setting("whitespace", "How text is split into words.")
     vocabulary_size: int | None = setting(
         None,
-        "Largest number of token ids, including special tokens. If null, it is 8,000, or fewer for subwords of a short "
+        "Maximum number of token ids, including special tokens. If null, it is 8,000, or less for subwords of a short "
         "text.",
         ge=16,
         le=1_000_000,
     )
     minimum_count: PositiveInt = setting(
-        1, "Words, characters and merges that occur less often in the training split are not part of the vocabulary."
+        1, "Minimum number of occurrences in the training split for words, characters and merges in the vocabulary."
     )
-    unknown_literal: str | None = setting("<unk>", "The literal by which the corpus itself represents an unknown word.")
+    unknown_literal: str | None = setting("<unk>", "Text by which the corpus itself represents an unknown word.")
     training_bytes: PositiveInt = setting(
         200_000_000,
-        "Largest amount of text in bytes on which subwords are trained. It is spread evenly over the split.",
+        "Maximum number of bytes of text on which subwords are trained. This text is spread evenly over the split.",
     )
 
     @model_validator(mode="after")
@@ -132,25 +136,28 @@ class TokenizerConfig(Section):
 
 class SequencesConfig(EngineConfig):
     mode: Literal["sentence", "stream"] = setting(
-        "sentence", "With `sentence`, each line is a sequence. With `stream`, the corpus is one continuous text."
+        "sentence",
+        "Form of the sequences. With `sentence`, each line is a sequence. With `stream`, the corpus is one continuous "
+        "text.",
     )
     context_length: int = setting(
-        64, "Largest number of predicted tokens per stored row in sentence mode.", ge=1, le=65_536
+        64, "Maximum number of predicted tokens per stored row in sentence mode.", ge=1, le=65_536
     )
     long_lines: Literal["continue", "truncate"] = setting(
         "continue",
-        "What to do with a line that has more predicted tokens than context_length, in sentence mode. `continue` puts "
-        "the rest into further rows. `truncate` stores only the first row; the rest counts at 8 bits per byte.",
+        "Treatment of a line with more predicted tokens than context_length, in sentence mode. `continue` puts the "
+        "rest of the line into further rows. `truncate` stores only the first row. The rest then counts at 8 bits per "
+        "byte.",
         added_later=True,
     )
     block_length: int = setting(128, "Number of predicted tokens per stored row in stream mode.", ge=2, le=1_048_576)
     memory_mebibytes: int = setting(
-        128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
+        128, "Maximum memory of DuckDB in MiB while it stores sequences.", ge=16, le=1_048_576, changes_results=False
     )
     parts_above_bytes: NonNegativeInt = setting(
         4 << 30,
-        "Size of a corpus in bytes of UTF-8. The sequences of larger ones are stored as Parquet parts next to the "
-        "DuckDB file. With 0, all are.",
+        "Maximum size, in bytes of UTF-8, of a corpus whose sequences are stored in the DuckDB file. Those of a larger "
+        "corpus are stored as Parquet parts next to it. With 0, those of every corpus are.",
         changes_results=False,
     )
 
@@ -161,24 +168,26 @@ class SequencesConfig(EngineConfig):
         return self
 
 
-def warn_at(default: float | None, condition: str) -> Any:
-    """Return a setting for the fraction above which a data gate warns."""
-    return setting(default, f"Warn {condition} If null, never warn.", ge=0.0, le=1.0, changes_results=False)
+def warn_at(default: float | None, quantity: str) -> Any:
+    """Return a setting for the value of a quantity above which a data gate warns."""
+    text = f"Maximum {quantity}. Above it, the check warns. If null, it never warns."
+    return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 
 
-def stop_at(default: float | None, condition: str) -> Any:
-    """Return a setting for the fraction above which a data gate stops the run."""
-    return setting(default, f"Stop {condition} If null, never stop.", ge=0.0, le=1.0, changes_results=False)
+def stop_at(default: float | None, quantity: str) -> Any:
+    """Return a setting for the value of a quantity above which a data gate stops the run."""
+    text = f"Maximum {quantity}. Above it, the run ends. If null, the check never ends it."
+    return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 
 
-SHRINKAGE = "if the corpus is smaller than the champion's by more than this fraction."
-UNKNOWN_WORDS = "if more than this fraction of a held-out split's tokens are unknown words."
+SHRINKAGE = "fraction by which the corpus is smaller than the champion's"
+UNKNOWN_WORDS = "fraction of a held-out split's tokens that are unknown words"
 DUPLICATES = (
-    "if more than this fraction of the training rows (in stream mode: documents) repeat another one, or if more than "
-    "this fraction of a held-out split's text repeats its own lines."
+    "fraction of the training rows (in stream mode: documents) that repeat another one. It is also the maximum "
+    "fraction of a held-out split's text that repeats its own lines"
 )
-LEAKAGE = "if more than this fraction of a held-out split's text is in lines that also occur in the training text."
-DRIFT = "if the distance between the character frequencies of this text and the champion's is larger."
+LEAKAGE = "fraction of a held-out split's text in lines that also occur in the training text"
+DRIFT = "distance between the character frequencies of this text and those of the champion's text"
 
 
 class GatesConfig(Section):

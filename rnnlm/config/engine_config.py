@@ -10,21 +10,21 @@ class EngineConfig(Section):
 
     engine: Literal["local", "ray"] = setting(
         "local",
-        "Where pieces of the work run. `local`: in this process, or in several for large work. `ray`: on a Ray cluster "
-        "that shares the rnnlm home, which needs the extra `ray`.",
+        "Engine that runs the pieces of the work. `local`: this process, or several processes for large work. `ray`: a "
+        "Ray cluster that shares the rnnlm home. This needs the extra `ray`.",
         changes_results=False,
     )
     processes: int | None = setting(
         None,
-        "Largest number of local processes. If null, one per CPU core.",
+        "Maximum number of local processes. If null, it is the number of CPU cores.",
         ge=1,
         le=1_024,
         changes_results=False,
     )
     ray_address: str | None = setting(
         None,
-        "Address of the Ray cluster. If null, it is the cluster at RAY_ADDRESS, else the one that this machine belongs "
-        "to, else a temporary one on this machine.",
+        "Address of the Ray cluster. If null, it is the cluster at RAY_ADDRESS if that is set. Otherwise it is the one "
+        "that this machine belongs to, or a temporary one on this machine.",
         min_length=1,
         changes_results=False,
     )

@@ -14,15 +14,17 @@ SHARD_DOCUMENTS = 4_096  # The number of documents that are scored together.
 
 class EvaluationConfig(Section):
     splits: tuple[Literal["train", "valid", "test"], ...] = setting(
-        ("valid", "test"), "Splits to score after training. valid and test are required."
+        ("valid", "test"), "Splits on which the model is scored after training. They must include valid and test."
     )
     first_rows: PositiveInt | None = setting(
         None,
-        "Number of rows at the beginning of each split whose perplexity is reported in addition to that of the whole "
+        "Number of rows at the beginning of each split. Their perplexity is reported in addition to that of the whole "
         "split. If null, it is not reported.",
         added_later=True,
     )
-    batch_size: Size = setting(64, "Number of sequences scored together in sentence mode.", changes_results=False)
+    batch_size: Size = setting(
+        64, "Number of sequences that are scored together in sentence mode.", changes_results=False
+    )
 
     @model_validator(mode="after")
     def check_splits(self) -> "EvaluationConfig":
@@ -33,16 +35,22 @@ class EvaluationConfig(Section):
 
 class GenerationConfig(Section):
     prompts: tuple[str, ...] | None = setting(
-        None, "Texts to continue. If null, the empty prompt and the beginnings of validation sequences."
+        None,
+        "Texts that the model continues. If null, they are the empty prompt and the beginnings of validation "
+        "sequences.",
     )
     minimum_tokens: MaximumTokens = setting(
-        1, "Smallest number of tokens per sample. The end of the line is not sampled before."
+        1, "Minimum number of tokens per sample. The end of the line is not sampled before."
     )
-    maximum_tokens: MaximumTokens = setting(40, "Largest number of tokens per sample.")
-    temperature: Temperature = setting(0.8, "Sampling temperature. 0 means greedy decoding.")
-    top_k: TopK = setting(0, "Sample from this number of most likely tokens. 0 means from all tokens.")
+    maximum_tokens: MaximumTokens = setting(40, "Maximum number of tokens per sample.")
+    temperature: Temperature = setting(0.8, "Sampling temperature. With 0, decoding is greedy.")
+    top_k: TopK = setting(
+        0, "Number of most likely tokens from which each token is sampled. With 0, it is sampled from all tokens."
+    )
     top_p: TopP = setting(
-        0.95, "Sample from the most likely tokens that have this total probability. 1 means from all tokens."
+        0.95,
+        "Total probability of the most likely tokens from which each token is sampled. With 1, it is sampled from all "
+        "tokens.",
     )
     seed: Seed = setting(0, "Seed of the first sample. Further samples have the following seeds.")
     unknown: bool = setting(False, "Whether samples may contain <unk>.")

@@ -26,16 +26,19 @@ class ModelConfig(Section):
     )
     hidden_size: int | None = setting(
         None,
-        f"Number of units per layer. If null, it is chosen for training.minutes, else {DEFAULT_UNITS}.",
+        "Number of units per layer. If null, it is chosen to suit training.minutes if that is set, and is "
+        f"{DEFAULT_UNITS} otherwise.",
         ge=1,
         le=16_384,
     )
     input: Literal["embedding", "one-hot"] = setting(
-        "embedding", "Form of the input. With `one-hot`, the embedding is the identity matrix and is not trained."
+        "embedding",
+        "Form of the network's input. With `one-hot`, the embedding is the identity matrix and is not trained.",
     )
     embedding_size: int | None = setting(
         None,
-        "Size of token embeddings. If null, it is hidden_size, or the vocabulary size for one-hot input.",
+        "Number of values in a token's embedding. If null, it is hidden_size, or the vocabulary size for one-hot "
+        "input.",
         ge=1,
         le=16_384,
     )
@@ -43,7 +46,7 @@ class ModelConfig(Section):
     residual: bool | None = setting(
         None,
         "Whether the layers of an Elman network or an IndRNN have pre-norm residual connections. Each layer then adds "
-        "its output divided by the number of layers. If null, they are used if there are several layers.",
+        "its output divided by the number of layers. If null, there are such connections if there are several layers.",
     )
     nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
@@ -53,38 +56,43 @@ class ModelConfig(Section):
     )
     initialization: Literal["xavier", "he"] = setting(
         "xavier",
-        "Initial values of all matrices except U and the embedding. xavier: uniform. he: normal * sqrt(2 / inputs).",
+        "Distribution of the initial values of all matrices except U and the embedding. xavier: uniform. he: normal * "
+        "sqrt(2 / inputs).",
     )
     embedding_initialization: Literal["normal", "xavier"] = setting(
-        "normal", "Initial values of the embedding. normal: standard deviation 0.1. xavier: uniform."
+        "normal",
+        "Distribution of the initial values of the embedding. normal: standard deviation 0.1. xavier: uniform.",
     )
     recurrent_initialization: RecurrentInitialization = setting(
         "leaky",
-        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, less with more than 256 units, "
-        "and 0.5 times with several layers. spread: a diagonal from 0 to 1.",
+        "Initial recurrent matrix U of an Elman network. leaky: the identity times a factor. The factor is 0.9 (less "
+        "with more than 256 units), and 0.5 with several layers. spread: a diagonal from 0 to 1.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
         256,
-        "Number of tokens to which a Transformer's attention is limited. The size of its state is proportional to it.",
+        "Number of tokens to which a Transformer's attention is limited. The size of the Transformer's state is "
+        "proportional to this number.",
         ge=1,
         le=16_384,
     )
     tie_embeddings: bool = setting(
-        True, "Use the embedding as the output matrix, too. If sizes differ, a projection precedes it."
+        True,
+        "Whether to use the embedding as the output matrix, too. If their sizes differ, a projection precedes the "
+        "output matrix.",
     )
     head_bias: Literal["zero", "unigram"] = setting(
-        "unigram", "Initial output bias. unigram: the log frequencies of tokens in the training split."
+        "unigram", "Initial values of the output bias. unigram: the log frequencies of tokens in the training split."
     )
     counts: int = setting(
         5,
-        "Number of tokens in the longest n-gram of an n-gram model of the training text, whose probabilities are mixed "
-        "with the network's. 0 means the network alone.",
+        "Maximum number of tokens in an n-gram of the n-gram model. This model is counted on the training text. Its "
+        "probabilities are mixed with the network's. With 0, the network is used alone.",
         ge=0,
         le=5,
     )
     backend: Backend = setting(
-        "fused", "Implementation of the layers, with the same results. fused: fast kernels. loop: readable Python."
+        "fused", "Implementation of the layers. The results are the same. fused: fast kernels. loop: readable Python."
     )
 
     @property

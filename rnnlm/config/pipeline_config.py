@@ -40,7 +40,9 @@ class TrackingConfig(Section):
         changes_results=False,
     )
     log_every_seconds: PositiveFloat = setting(
-        10.0, "Seconds from one progress line to the next, and between metrics sent to MLflow.", changes_results=False
+        10.0,
+        "Number of seconds between two progress lines, and between two transmissions of metrics to MLflow.",
+        changes_results=False,
     )
     system_metrics: bool = setting(
         False,
@@ -54,15 +56,15 @@ class LimitsConfig(Section):
 
     hours: PositiveFloat | None = setting(
         None,
-        "Longest wall time of a flow run in hours. After that it fails, and the next run continues from its "
-        "checkpoint. If null, there is no limit.",
+        "Maximum wall time of a flow run in hours. After this time, the flow run fails. The next flow run continues "
+        "from its checkpoint. If null, there is no limit.",
         changes_results=False,
     )
     retries: NonNegativeInt = setting(
-        0, "Number of times that a flow run is started again after an unexpected error.", changes_results=False
+        0, "Maximum number of times that a flow run is started again after an unexpected error.", changes_results=False
     )
     retry_minutes: NonNegativeFloat = setting(
-        15.0, "Minutes before a flow run is started again.", changes_results=False
+        15.0, "Number of minutes between the failure of a flow run and its restart.", changes_results=False
     )
 
 
@@ -74,22 +76,22 @@ class RegistryConfig(Section):
 
     model_name: str | None = setting(
         None,
-        "Name of the registered model, without a dot, which MLflow does not allow. If null, it is rnnlm-<corpus name>, "
+        "Name of the registered model, without a dot. MLflow does not allow dots. If null, it is rnnlm-<corpus name>, "
         "with a digest if this name belongs to another source.",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
         max_length=200,
     )
     policy: Literal["newer", "better"] = setting(
         "newer",
-        "Which candidates become champion. newer: a candidate trained on newer text that is shown to be at most "
-        "`margin` worse, or is not worse on the compared text; if trained on the same text, it must be shown to be "
-        "better. better: a candidate that is shown to be better.",
+        "Condition for a candidate to become champion. newer: a candidate trained on newer text must be shown to be at "
+        "most `margin` worse, or be no worse on the compared text. A candidate trained on the same text must be shown "
+        "to be better. better: every candidate must be shown to be better.",
     )
     promote: Promote | None = setting(
         None,
         "Whether this run's model may become champion. never: no. if_better: if it is shown to be better, whatever the "
         "policy is. by_policy: as decided by `policy`. If null, it is by_policy for scheduled runs and for runs with "
-        "the champion's settings, else if_better.",
+        "the champion's settings, and if_better otherwise.",
         added_later=True,
     )
     approval: bool = setting(
@@ -99,33 +101,35 @@ class RegistryConfig(Section):
     )
     margin: float = setting(
         0.01,
-        "How much worse a candidate may be with policy=newer, as a fraction of the nats per byte of the champion, and "
-        "of the best champion of the last 30 days. With any policy, a candidate that is worse by more than this on the "
-        "lines that the champion itself had held out waits for approval.",
+        "Maximum fraction by which a candidate's nats per byte may exceed the champion's with policy=newer. The same "
+        "limit applies to the best champion of the last 30 days. With any policy, a candidate waits for approval if it "
+        "is worse by more than this on the lines that the champion itself had held out.",
         ge=0.0,
         le=1.0,
     )
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
         0.95,
-        "One-sided confidence of the bounds of the difference between two models. The higher it is, the more evidence "
-        "a promotion needs.",
+        "Confidence level of the one-sided bounds of the difference between two models. The higher it is, the more "
+        "evidence a promotion needs.",
     )
-    resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
+    resamples: int = setting(
+        10_000, "Number of bootstrap resamples in a comparison of two models.", ge=100, le=1_000_000
+    )
     minimum_units: int = setting(
         10,
-        "Smallest number of documents for a comparison, or of runs of lines if there are fewer than 200 documents. "
-        "With fewer of them, no candidate is promoted.",
+        "Minimum number of documents for a comparison. If there are fewer than 200 documents, it is the minimum number "
+        "of runs of lines. With fewer of them, no candidate is promoted.",
         ge=2,
         le=LARGEST_COUNT,
     )
     maximum_documents: int = setting(
         10_000,
-        "Largest number of documents for a comparison. If there are more, a random sample is used.",
+        "Maximum number of documents in a comparison. If there are more, a random sample of them is used.",
         ge=2,
         le=LARGEST_COUNT,
         added_later=True,
     )
-    seed: Seed = setting(0, "Seed of the bootstrap and of the sample of documents.")
+    seed: Seed = setting(0, "Seed of the bootstrap, and of the random sample of documents.")
 
     @model_validator(mode="after")
     def check_documents(self) -> "RegistryConfig":
@@ -142,10 +146,10 @@ class PipelineConfig(Section):
     # must not change when its preset changes.
     preset: Preset = setting(
         "default",
-        "Preset with the initial settings of the run. Settings that were changed individually are kept.",
+        "Preset with the initial settings of the run. Settings that are changed individually take precedence.",
         changes_results=False,
     )
-    corpus: CorpusConfig = setting(CorpusConfig(), "The source of the text, and how it is read.")
+    corpus: CorpusConfig = setting(CorpusConfig(), "Source of the text, and how it is read.")
     tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text is converted to token ids.")
     sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")
     gates: GatesConfig = setting(GatesConfig(), "Checks of the data before training.")
@@ -157,7 +161,7 @@ class PipelineConfig(Section):
     registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
     limits: LimitsConfig = setting(LimitsConfig(), "Time limit and retries of a flow run.")
     force: tuple[Stage, ...] = setting(
-        (), "Stages to run again even if their verified output exists.", changes_results=False
+        (), "Stages that run again even if their verified output exists.", changes_results=False
     )
 
     def subject(self) -> tuple[CorpusConfig, str]:

@@ -14,14 +14,14 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 class LossConfig(Section):
     kind: Literal["exact", "sampled"] | None = setting(
         None,
-        "Training loss. `sampled` is faster on a CPU with a large vocabulary. Evaluation always uses the exact "
-        "softmax. If null, it is `exact` on a GPU, else `sampled`.",
+        "Kind of the training loss. `sampled` is faster on a CPU with a large vocabulary. Evaluation always uses the "
+        "exact softmax. If null, it is `exact` on a GPU and `sampled` otherwise.",
     )
-    sampled_classes: Size = setting(1_024, "Number of classes in each step's sample if kind is `sampled`.")
+    sampled_classes: Size = setting(1_024, "Number of classes in the sample of each step if kind is `sampled`.")
     weighting: Literal["tokens", "batches"] = setting(
         "tokens",
-        "What has equal weight in the gradients. `tokens`: each token, so that a batch of short sentences has a lower "
-        "weight. `batches`: each batch, by the mean over its tokens.",
+        "Unit with equal weight in the gradients. `tokens`: each token, and a batch of short sentences therefore has a "
+        "lower weight. `batches`: each batch, by the mean over its tokens.",
     )
 
     @property
@@ -41,12 +41,12 @@ class OptimizerConfig(Section):
 
     learning_rate: PositiveFloat | None = setting(
         None,
-        f"Peak learning rate. If null, it is {DEFAULT_RATE:g}, which is multiplied by ({RATE_UNITS} / units)^"
-        f"{RATE_EXPONENT:g} for an Elman network with more than {RATE_UNITS} units.",
+        f"Peak learning rate. If null, it is {DEFAULT_RATE:g}. For an Elman network with more than {RATE_UNITS} units, "
+        f"this is multiplied by ({RATE_UNITS} / units)^{RATE_EXPONENT:g}.",
     )
-    weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
+    weight_decay: NonNegativeFloat = setting(0.01, "Coefficient of decoupled weight decay, for matrices only.")
     clip_norm: PositiveFloat | None = setting(
-        1.0, "Largest global L2 norm of the gradients. If null, gradients are not clipped."
+        1.0, "Maximum global L2 norm of the gradients. If null, gradients are not clipped."
     )
 
     def peak_rate(self, kind: str, hidden_size: int) -> float:
@@ -69,16 +69,17 @@ class ScheduleConfig(Section):
 
     kind: Literal["constant", "linear", "cosine", "plateau"] = setting(
         "cosine",
-        "Learning rate after the warm-up. linear and cosine: it decays to 0. plateau: it is lowered on plateaus.",
+        "Course of the learning rate after the warm-up. linear and cosine: it decays to 0. plateau: it is lowered on "
+        "each plateau of the validation loss.",
     )
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.05, "Fraction of all steps during which the learning rate rises linearly to its peak."
     )
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
-        0.5, "Factor by which the learning rate is multiplied on each plateau."
+        0.5, "Factor by which the learning rate is multiplied on each plateau of the validation loss."
     )
     plateau_patience: PositiveInt = setting(
-        2, "Number of validations without a better loss after which the learning rate is lowered."
+        2, "Number of consecutive validations without a better loss after which the learning rate is lowered."
     )
 
 
@@ -88,16 +89,23 @@ class DropoutConfig(Section):
     Locked dropout uses one mask per sequence for all time steps.
     """
 
-    words: DropoutShare = setting(0.0, "Fraction of the embedding rows that are dropped.")
+    words: DropoutShare = setting(0.0, "Fraction of the embedding's rows (tokens) that are dropped in each batch.")
     inputs: DropoutShare | None = setting(
-        None, f"Locked dropout of embedding units. If null, it is chosen for training.minutes, else {DEFAULT_DROPOUT}."
+        None,
+        "Dropout probability of the units of embedded tokens. A unit is dropped at all time steps of a row (locked "
+        f"dropout). If null, it is chosen to suit training.minutes if that is set, and is {DEFAULT_DROPOUT} otherwise.",
     )
-    layers: DropoutShare = setting(0.0, "Locked dropout of units between layers.")
+    layers: DropoutShare = setting(
+        0.0,
+        "Dropout probability of the units between layers. A unit is dropped at all time steps of a row (locked "
+        "dropout).",
+    )
     outputs: DropoutShare | None = setting(
         None,
-        f"Locked dropout of the top layer's units. If null, it is chosen for training.minutes, else {DEFAULT_DROPOUT}.",
+        "Dropout probability of the top layer's units. A unit is dropped at all time steps of a row (locked dropout). "
+        f"If null, it is chosen to suit training.minutes if that is set, and is {DEFAULT_DROPOUT} otherwise.",
     )
-    recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, with one mask per batch.")
+    recurrent: DropoutShare = setting(0.0, "Dropout probability of the weights in U, with one mask per batch.")
 
     def resolved(self) -> Self:
         shares = {"inputs": self.inputs, "outputs": self.outputs}
@@ -109,9 +117,9 @@ class AveragingConfig(Section):
 
     kind: Literal["none", "mean", "exponential"] = setting("none", "Kind of weight averaging.")
     start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = setting(
-        0.5, "Fraction of all steps after which averaging starts."
+        0.5, "Fraction of all steps after which the averaging of weights starts."
     )
-    every_steps: PositiveInt = setting(10, "Number of steps from one update of the average to the next.")
+    every_steps: PositiveInt = setting(10, "Number of steps between two updates of the average.")
     decay: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
         0.99, "Weight of the previous average in each update if kind is `exponential`."
     )
@@ -120,46 +128,48 @@ class AveragingConfig(Section):
 class ValidationConfig(Section):
     """Validation during training. Validations are evenly spaced, and the last one is at the end."""
 
-    evaluations: PositiveInt = setting(3, "Number of validations.")
+    evaluations: PositiveInt = setting(3, "Number of validations during training.")
     tokens: PositiveInt | None = setting(
         20_000,
-        "Number of predicted tokens to use from the validation lines for selection, which are half of the lines, "
-        "chosen by their content. If null, all of these lines are used.",
+        "Number of predicted tokens per validation. They are from the validation lines for selection. These are half "
+        "of the validation lines, chosen by their content. If null, all lines for selection are used.",
     )
     early_stopping_patience: PositiveInt | None = setting(
-        None, "Stop after this number of validations without a better perplexity. If null, never stop early."
+        None,
+        "Number of consecutive validations without a better perplexity after which training stops. If null, it never "
+        "stops early.",
     )
 
 
 class CheckpointsConfig(Section):
     every_seconds: PositiveFloat = setting(
         120.0,
-        "Largest number of seconds between checkpoints. They are written more often as long as this takes less than 1 "
-        "% of the time. A checkpoint is also written before each validation.",
+        "Maximum number of seconds between two checkpoints. They are written more often as long as this takes less "
+        "than 1 % of the time. A checkpoint is also written before each validation.",
         changes_results=False,
     )
-    kept: Size = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
+    kept: Size = setting(3, "Number of newest checkpoints that are kept.", changes_results=False)
 
 
 class DivergenceConfig(Section):
     explosion_factor: Annotated[float, Field(gt=1.0, le=LARGEST_FLOAT)] = setting(
-        10.0, "Training has diverged if its loss exceeds this multiple of the loss of a uniform guess."
+        10.0, "Ratio of the training loss to the loss of a uniform guess. If it is exceeded, training has diverged."
     )
     retries: NonNegativeInt = setting(
-        0, "Number of rollbacks to the last good checkpoint, each with half the learning rate."
+        0, "Maximum number of rollbacks to the last good checkpoint. Each of them halves the learning rate."
     )
 
 
 class FeedConfig(Section):
     reader_processes: int = setting(
         0,
-        "Number of processes that read batches ahead. With 0, the training process reads them.",
+        "Number of processes that read batches in advance. With 0, the training process reads them.",
         ge=0,
         le=256,
         changes_results=False,
     )
     resident_tokens: NonNegativeInt = setting(
-        2_000_000_000, "A GPU holds the whole training split if it has at most this many tokens.", changes_results=False
+        2_000_000_000, "Maximum number of tokens of a training split that a GPU holds entirely.", changes_results=False
     )
 
 
@@ -167,11 +177,11 @@ class WarmStartConfig(Section):
     """The learning rate and length of a run that starts from another model. They replace those of a new model."""
 
     learning_rate: PositiveFloat | None = setting(
-        None, "Peak learning rate. If null, it is chosen as for training.optimizer.learning_rate=null."
+        None, "Peak learning rate. If null, it is chosen as with training.optimizer.learning_rate=null."
     )
     epochs: PositiveInt = setting(1, "Number of passes over the training split.")
     maximum_tokens: PositiveInt | None = setting(
-        None, "Approximate number of tokens to train on, over which the schedule extends. If null, all epochs."
+        None, "Approximate number of tokens to train on. The schedule extends over them. If null, all epochs are used."
     )
 
 
@@ -191,37 +201,38 @@ class TrainingConfig(Section):
     )
     minutes: PositiveFloat | None = setting(
         3.0,
-        "Minutes of training if neither epochs nor maximum_tokens is set. The number of tokens is chosen by the speed "
-        "of this machine. If units, dropout, precision and learning rate are null, they are chosen to suit this "
-        "number. "
-        f"If minutes is null, training has {DEFAULT_EPOCHS} epochs.",
+        "Number of minutes of training if neither epochs nor maximum_tokens is set. The number of tokens is chosen "
+        "according to the speed of this machine. If units, dropout, precision and learning rate are null, they are "
+        f"chosen to suit the number of minutes. If minutes is null, training has {DEFAULT_EPOCHS} epochs.",
         # The minutes affect results only through the settings that are chosen for them. These settings are part of the
         # keys.
         changes_results=False,
     )
     epochs: PositiveInt | None = setting(
-        None, f"Number of passes over the training split. If null, it is chosen for minutes, else {DEFAULT_EPOCHS}."
+        None,
+        "Number of passes over the training split. If null, it is chosen to suit minutes if that is set, and is "
+        f"{DEFAULT_EPOCHS} otherwise.",
     )
     maximum_tokens: PositiveInt | None = setting(
-        None, "Approximate number of tokens to train on, over which the schedule extends. If null, all epochs."
+        None, "Approximate number of tokens to train on. The schedule extends over them. If null, all epochs are used."
     )
     batch_size: Size = setting(
-        64, "Number of sequences (sentence mode) or lanes (stream mode) per step over all processes."
+        64, "Number of sequences (sentence mode) or lanes (stream mode) per step, in total over all processes."
     )
     window_length: Size = setting(
-        35, "Number of predicted tokens after which the state is detached from the gradient, in stream mode."
+        35, "Number of predicted tokens after which the state is detached from the gradient. It applies in stream mode."
     )
     accumulation: Size = setting(
-        1, "Number of micro-batches per step and process. More of them need less memory for the same step."
+        1, "Number of micro-batches per step and process. The more there are, the less memory a step needs."
     )
     precision: Precision | None = setting(
         None,
         "Precision of large matrix products. With bfloat16, LSTM, GRU and Elman layers with more than 1,024 units use "
-        "TF32 on a GPU, and a CPU without native bfloat16 uses float32. If null, it is bfloat16 on a GPU; on a CPU it "
-        "is chosen for minutes, else float32.",
+        "TF32 on a GPU. A CPU without native bfloat16 then uses float32. If null, it is bfloat16 on a GPU. On a CPU, "
+        "it is chosen to suit minutes if that is set, and is float32 otherwise.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
-        "auto", "Device for training. auto: cuda if available, else mps, else cpu."
+        "auto", "Device for training. auto: the first available one of cuda, mps and cpu."
     )
     deterministic: bool = setting(False, "Whether to refuse algorithms whose results vary between calls.")
     seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")

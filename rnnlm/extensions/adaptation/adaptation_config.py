@@ -12,7 +12,7 @@ class DynamicConfig(Section):
     """Settings of dynamic evaluation, in which the model learns from the text that it scores."""
 
     rate: NonNegativeFloat = Field(
-        0.03, description="Learning rate of the step after each segment. If 0, the model does not learn."
+        0.03, description="Learning rate of the step after each segment. With 0, the model does not learn."
     )
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.01, description="Fraction by which the weights move back to the trained weights after each step of learning."
@@ -26,11 +26,12 @@ class DynamicConfig(Section):
 class CacheConfig(Section):
     """Settings of the neural cache."""
 
-    size: Size = Field(500, description="Number of preceding tokens that the cache holds.")
+    size: Size = Field(500, description="Number of preceding tokens in the cache.")
     theta: NonNegativeFloat = Field(
         0.3,
-        description="Factor of the dot product of two hidden states. The larger it is, the more weight similar "
-        "states "
-        "have. If 0, all states have the same weight.",
+        description="Factor of the dot product of two hidden states. The larger it is, the more weight similar states "
+        "have. With 0, all states have the same weight.",
     )
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="Weight of the cache in the mixture.")
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.15, description="Weight of the cache in the mixture of probabilities."
+    )

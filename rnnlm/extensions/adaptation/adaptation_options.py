@@ -25,16 +25,21 @@ TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}
 class AdaptationOptions(Section):
     """The options for adaptation, as an implementation of ModelVariants (evaluation/variants.py)."""
 
-    dynamic: bool = Field(False, description="Let the model keep learning from the text that it has scored, in order.")
+    dynamic: bool = Field(False, description="Let the model learn from each segment of the text after scoring it.")
     dynamic_rate: NonNegativeFloat = DYNAMIC["rate"]
     dynamic_decay: Annotated[float, Field(ge=0.0, le=1.0)] = DYNAMIC["decay"]
     dynamic_scaled: bool = DYNAMIC["scaled"]
     dynamic_segment: Size = DYNAMIC["segment_length"]
-    cache: bool = Field(False, description="Mix in a cache of the tokens that followed similar hidden states.")
+    cache: bool = Field(
+        False,
+        description="Mix the model's probabilities with a cache of the tokens that followed similar hidden states.",
+    )
     cache_size: Size = CACHE["size"]
     cache_theta: NonNegativeFloat = CACHE["theta"]
     cache_share: Annotated[float, Field(ge=0.0, le=1.0)] = CACHE["share"]
-    interpolate: Literal["kneser-ney"] | None = Field(None, description="Mix in a 5-gram model of the training split.")
+    interpolate: Literal["kneser-ney"] | None = Field(
+        None, description="Mix the model's probabilities with those of a 5-gram model of the training split."
+    )
     tune: bool = Field(False, description="Choose rate, decay, size, theta and share on the validation split.")
 
     def is_wanted(self) -> bool:

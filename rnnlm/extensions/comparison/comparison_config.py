@@ -20,32 +20,32 @@ class CompareConfig(Section):
     models: tuple[ComparedModel, ...] = setting(ALL_MODELS, "Models to compare.", min_length=1)
     match: Literal["parameters", "tokens", "seconds"] = setting(
         "parameters",
-        "What `budget` limits: the number of parameters, of trained tokens, or of seconds of training. "
-        "Parameters are always matched within 2 %, to the budget if it is one of parameters, else to the "
-        "configured model.",
+        "Quantity that `budget` limits: the number of parameters, of trained tokens, or of seconds of training. The "
+        "number of parameters is always matched within 2 %, to the budget if it is one of parameters, and otherwise to "
+        "the configured model.",
     )
     budget: PositiveInt | None = setting(
         None,
-        "Number of parameters, trained tokens or seconds for each model. If null, it is taken from the "
+        "Number of parameters, trained tokens or seconds of training for each model. If null, it is taken from the "
         "pipeline's settings.",
     )
-    seeds: Size = setting(3, "Number of runs of each model. Their seeds count up from training.seed.")
+    seeds: Size = setting(3, "Number of training runs of each model. Their seeds count up from training.seed.")
     trials: NonNegativeInt = setting(
         0,
-        "Number of tuning trials of each model. The first trial has the configured learning rate and "
-        "dropout, the others have random ones. The two trials with the best validation perplexity are "
-        "trained on all tokens, and the better one is chosen. If 0, models are not tuned.",
+        "Number of tuning trials of each model. The first trial has the configured learning rate and dropout, and the "
+        "others have random ones. The two trials with the best validation perplexity are trained on all tokens. The "
+        "better one is chosen. With 0, models are not tuned.",
     )
     trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
-        0.25, "Fraction of the tokens that a tuning trial is trained on."
+        0.25, "Fraction of the training tokens that a tuning trial uses."
     )
     target_perplexity: PositiveFloat | None = setting(
         None,
-        "The report has the training time in which each model reaches this validation perplexity. If null, "
-        "the perplexity is the highest final one of all models.",
+        "Validation perplexity to which training times refer. The report has the time in which each model reaches it. "
+        "If null, it is the highest final one of all models.",
     )
     cost_seconds: PositiveFloat = setting(
-        4.0, "Time in seconds for which each model is trained to measure its speed. There are two such rounds."
+        4.0, "Number of seconds for which each model is trained to measure its speed. There are two such rounds."
     )
 
     @property

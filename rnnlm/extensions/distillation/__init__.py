@@ -7,7 +7,7 @@ EXTENSION = Extension(
         AddedSection(
             "training.teacher",
             "rnnlm.extensions.distillation.teacher_config:TeacherConfig",
-            "Another model to learn from.",
+            "Another model from which the network learns.",
             added_later=True,
         ),
     ),

@@ -15,8 +15,8 @@ class TeacherConfig(Section):
 
     run: str | None = setting(
         None,
-        "Id of the finished run to learn from, as listed by rnnlm runs. It must be a network or an ensemble "
-        "that was trained on the same dataset. If null, the network learns from the text alone.",
+        "Id of the finished run whose model is the teacher, as listed by rnnlm runs. The model must be a network or an "
+        "ensemble that was trained on the same dataset. If null, the network learns from the text alone.",
         min_length=1,
     )
     share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(

@@ -18,21 +18,25 @@ class DistributedConfig(Section):
     changeable = ("processes", "launcher", "nodes", "rendezvous", "restarts")
 
     # The number of processes changes the rounding of sums, and therefore the result.
-    processes: Size = setting(1, "Number of training processes on all nodes. Each has batch_size / processes rows.")
+    processes: Size = setting(
+        1, "Number of training processes, in total over all nodes. Each has batch_size / processes rows of a step."
+    )
     processes_at_start: Size | None = setting(
         None,
-        "Number of processes with which an unfinished run was started, if it continues with another number. "
-        "`rnnlm train --resume RUN` sets it. If null, the number has not changed.",
+        "Number of processes with which an unfinished run was started. `rnnlm train --resume RUN` sets it if the run "
+        "continues with another number. If null, the number has not changed.",
         changes_results=False,
     )
     launcher: Literal["torchrun", "ray"] = setting(
         "torchrun",
-        "Program that starts the processes. torchrun starts them on this machine, or on several `nodes`. "
-        "With ray, Ray Train starts them on the cluster that RAY_ADDRESS names. Its machines must share the "
-        "rnnlm home. It needs the extra `ray`.",
+        "Program that starts the processes. torchrun starts them on this machine, or on several `nodes`. With ray, Ray "
+        "Train starts them on the cluster that RAY_ADDRESS names. The cluster's machines must share the rnnlm home. "
+        "The launcher ray needs the extra `ray`.",
         changes_results=False,
     )
-    nodes: Size = setting(1, "Number of machines. Start the others by hand with `rnnlm join`.", changes_results=False)
+    nodes: Size = setting(
+        1, "Number of machines that train together. Start the others by hand with `rnnlm join`.", changes_results=False
+    )
     rendezvous: str | None = setting(
         None,
         "Address host:port of this machine, to which the other nodes connect.",
@@ -40,7 +44,7 @@ class DistributedConfig(Section):
         changes_results=False,
     )
     restarts: NonNegativeInt = setting(
-        2, "Number of restarts after a training process has died.", changes_results=False
+        2, "Maximum number of restarts after a training process has died.", changes_results=False
     )
 
     def resolved(self) -> Self:

@@ -14,7 +14,7 @@ class HarnessConfig(Section):
     )
     file: str | None = Field(None, description="measure bits per byte and perplexities of this whole text")
     limit: PositiveFloat | None = Field(
-        None, description="number of documents per task, or a fraction of them if below 1"
+        None, description="maximum number of documents per task, or a fraction of them if below 1"
     )
     fewshot: NonNegativeInt | None = Field(
         None, description="number of examples before each question; by default, the task decides"

@@ -5,7 +5,9 @@ from rnnlm.extension_points import AddedSection, Extension
 EXTENSION = Extension(
     sections=(
         AddedSection(
-            "probes", "rnnlm.extensions.probes.run_probes_config:ProbesConfig", "Plots of what the trained model does."
+            "probes",
+            "rnnlm.extensions.probes.run_probes_config:ProbesConfig",
+            "Measurements and plots of the trained model.",
         ),
     ),
     measurements=(

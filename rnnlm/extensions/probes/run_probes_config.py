@@ -12,13 +12,19 @@ if TYPE_CHECKING:
 class ProbesConfig(Section):
     """Settings of plots about a trained model, which are made after its evaluation."""
 
-    gradient_flow: bool = setting(True, "Plot the norms of gradients against the distance back in time.")
+    gradient_flow: bool = setting(True, "Whether to plot the norms of gradients against the distance back in time.")
     gradient_steps: int = setting(
-        60, "Largest number of time steps back from the loss. Sentences may be shorter.", ge=1, le=10_000
+        60,
+        "Maximum number of time steps back from the loss at which gradients are measured. Sentences may be shorter.",
+        ge=1,
+        le=10_000,
     )
-    gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
+    gradient_rows: int = setting(
+        64, "Maximum number of windows of validation text on which gradients are measured.", ge=1, le=65_536
+    )
     positions: bool = setting(
-        False, "Plot the accuracy of the next token against its position in the row. Needs sentence mode."
+        False,
+        "Whether to plot the accuracy of the next token against its position in the row. This needs sentence mode.",
     )
     given_tokens: NonNegativeInt = setting(
         8, "Number of tokens given at the start of each row before the model continues on its own."

@@ -14,21 +14,29 @@ class FilterConfig(ScoringConfig):
         min_length=1, description="Texts to filter: a file, folder or glob (text, csv, tsv, jsonl, Parquet)."
     )
     output: str = Field(
-        min_length=1, description="Folder for the kept documents. Names and formats are those of the input files."
+        min_length=1,
+        description="Folder for the kept documents. The names and formats of its files are those of the input files.",
     )
-    dropped: str | None = Field(None, min_length=1, description="Folder for the dropped documents and the reasons.")
+    dropped: str | None = Field(
+        None, min_length=1, description="Folder for the dropped documents, and the reasons why they were dropped."
+    )
     keep: str | None = Field(
         None,
         min_length=1,
-        description="SQL condition on the columns of rnnlm score, such as 'bits_per_byte < 3 and tokens >= 5'.",
+        description="SQL condition for keeping a document, on the columns of rnnlm score, such as 'bits_per_byte < 3 "
+        "and tokens >= 5'.",
     )
     keep_quantiles: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
         (),
         max_length=2,
-        description="Keep documents between two quantiles of the validation text's bits per byte; give both levels.",
+        description="Two quantile levels of the validation text's bits per byte. Documents between the two quantiles "
+        "are kept.",
     )
     keep_share: float | None = Field(
-        None, gt=0.0, lt=1.0, description="Keep this fraction of the documents, those with the fewest bits per byte."
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="Fraction of the documents to keep. These are the documents with the fewest bits per byte.",
     )
 
     @model_validator(mode="after")

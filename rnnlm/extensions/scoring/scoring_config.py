@@ -22,16 +22,16 @@ class ScoringConfig(EngineConfig):
     )
     model: str | None = Field(
         None,
-        description="A registered name (its champion), NAME@challenger, NAME/3, a run's id or folder. "
-        "Default: the champion of the only registered model.",
+        description="Model for scoring: a registered name (its champion), NAME@challenger, NAME/3, a run's id or "
+        "folder. Default: the champion of the only registered model.",
     )
     query: str | None = Field(
         None,
         min_length=1,
-        description="A select on a DuckDB file with one document per row. It must end in an order by.",
+        description="SQL query that selects one document per row from a DuckDB file. It must end in an order by.",
     )
     column: str = Field("text", min_length=1, description="Column with the text, in a table or query.")
-    id_column: str | None = Field(None, min_length=1, description="Column copied to the output's column `id`.")
+    id_column: str | None = Field(None, min_length=1, description="Column that is copied to the output's column `id`.")
     encoding: str = Field(
         "utf-8",
         min_length=1,
@@ -46,9 +46,9 @@ class ScoringConfig(EngineConfig):
     document: Literal["line", "paragraph"] = Field(
         "line", description="Unit of text that is a document, in text files and in the validation text for drift."
     )
-    keep_text: bool = Field(True, description="Store the texts in the output. --no-text leaves them out.")
+    keep_text: bool = Field(True, description="Whether to store the texts in the output. --no-text leaves them out.")
     surprising_tokens: int = Field(
-        5, ge=0, le=1_000, description="Number of tokens with the highest loss to store per document."
+        5, ge=0, le=1_000, description="Number of tokens with the highest loss that are stored per document."
     )
     top: int = Field(0, ge=0, le=1_000, description="Number of the strangest documents to list.")
     batch_size: int = Field(
@@ -67,15 +67,15 @@ class ScoringConfig(EngineConfig):
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Precision of matrix products with rare classes. With auto, it is bfloat16 if the processor "
-        "supports "
-        "it.",
+        description="Precision of the output layer's matrix products for rare classes. With auto, it is bfloat16 if "
+        "the processor supports it.",
     )
     drift_threshold: float = Field(
         0.2,
         gt=0.0,
         le=1.0,
-        description="Kolmogorov-Smirnov distance from the validation text above which a Prefect event is emitted.",
+        description="Kolmogorov-Smirnov distance between the bits per byte of the documents and of the validation "
+        "text. Above it, a Prefect event is emitted.",
     )
     may_be_missing: bool = Field(
         False, description="Do nothing if the input does not exist yet, which is useful in schedules."

@@ -32,7 +32,7 @@ class GenerateRequest(Message):
     """
 
     prompt: str = Field(
-        "", max_length=MAXIMUM_PROMPT, description="the text to continue; if it is empty, a new sequence is started"
+        "", max_length=MAXIMUM_PROMPT, description="text to continue; if it is empty, a new sequence is started"
     )
     maximum_tokens: int = Field(SAMPLING_DEFAULTS.maximum_tokens, ge=1, le=MAXIMUM_TOKENS)
     temperature: Temperature = Field(
@@ -155,7 +155,7 @@ class Scored(TextSums):
 class ScoredTexts(Message):
     """The answer to a list of texts. The score of each text does not depend on the other texts."""
 
-    texts: list[Scored] = Field(description="the scores of the texts, in the order of the request")
+    texts: list[Scored] = Field(description="scores of the texts, in the order of the request")
 
 
 class ExplainedToken(ScoredToken):
@@ -169,7 +169,9 @@ class ExplainedToken(ScoredToken):
     starts_row: bool = Field(description="whether the state before the input is zero")
     rank: int = Field(description="rank of the predicted token; 1 is the most probable token")
     unknown: bool = Field(description="whether the predicted token is an unknown word, read as <unk>")
-    spelling_bits: float = Field(description="bits that are added to the surprisal for the spelling of an unknown word")
+    spelling_bits: float = Field(
+        description="number of bits that are added to the surprisal for the spelling of an unknown word"
+    )
     state: list[list[float]] = Field(
         description="the state after the input, as the values of `units` in each layer, bottom first"
     )

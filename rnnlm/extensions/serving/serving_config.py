@@ -29,24 +29,26 @@ class ServingConfig(Section):
         "options.",
     )
     maximum_running: int = Field(
-        32, ge=1, le=1_024, description="Largest number of prompts that are continued at the same time."
+        32, ge=1, le=1_024, description="Maximum number of prompts that are continued at the same time."
     )
     maximum_waiting: int = Field(
-        256, ge=0, le=65_536, description="Largest number of waiting prompts, and of waiting texts to score."
+        256, ge=0, le=65_536, description="Maximum number of waiting prompts, and of waiting texts to score."
     )
     maximum_seconds: PositiveFloat = Field(
-        60.0, description="Time limit of a request in seconds. A prompt then returns the text generated so far."
+        60.0,
+        description="Maximum number of seconds that a request may take. A prompt then returns the text generated so "
+        "far.",
     )
-    maximum_body_bytes: PositiveInt = Field(1 << 20, description="Largest size of a request's body in bytes.")
+    maximum_body_bytes: PositiveInt = Field(1 << 20, description="Maximum size of a request's body in bytes.")
     maximum_connections: Size = Field(
-        1_024, description="Largest number of open connections. Further ones are refused with status 503."
+        1_024, description="Maximum number of open connections. Further ones are refused with status 503."
     )
     maximum_header_seconds: PositiveFloat = Field(
-        10.0, description="Seconds after which a connection that has not sent a request's headers is closed."
+        10.0, description="Number of seconds after which a connection is closed if it has not sent a request's headers."
     )
-    poll_seconds: PositiveFloat = Field(2.0, description="Time in seconds between two checks for a new champion.")
+    poll_seconds: PositiveFloat = Field(2.0, description="Number of seconds between two checks for a new champion.")
     drain_seconds: PositiveInt = Field(
-        30, description="Time in seconds in which running requests may finish after SIGTERM."
+        30, description="Number of seconds in which running requests may finish after SIGTERM."
     )
 
     @model_validator(mode="after")

@@ -12,15 +12,20 @@ class RetentionConfig(Section):
     Versions with an alias, and all items that these versions need, are always kept.
     """
 
-    versions: int = Field(5, ge=1, le=1_000_000, description="Number of newest versions to keep per registered model.")
+    versions: int = Field(
+        5, ge=1, le=1_000_000, description="Number of newest versions that are kept per registered model."
+    )
     champions: int = Field(
-        3, ge=1, le=1_000_000, description="Number of previous champions to keep per registered model for rollbacks."
+        3,
+        ge=1,
+        le=1_000_000,
+        description="Number of previous champions that are kept per registered model for rollbacks.",
     )
     datasets: int = Field(
         2,
         ge=1,
         le=1_000_000,
-        description="Number of datasets to keep per corpus, in addition to those of kept versions.",
+        description="Number of datasets that are kept per corpus, in addition to those of kept versions.",
     )
     days: int = Field(
         HISTORY_DAYS,
@@ -30,6 +35,6 @@ class RetentionConfig(Section):
         "kept.",
     )
     recent_hours: float = Field(
-        24.0, ge=0.0, le=876_000.0, description="Keep everything that was used within this number of hours."
+        24.0, ge=0.0, le=876_000.0, description="Number of hours after its last use for which an item is always kept."
     )
     dry_run: bool = Field(False, description="Only report what would be removed, without removing it.")

@@ -108,5 +108,5 @@ def restore_command(
     if problems := (*restored.left_out, *restored.damaged):
         raise HomeError(
             f"{session.home.root}: {len(problems)} files are damaged or missing, first: {problems[0]};\n"
-            "what needs these files will not work; restore another backup, or make the files again"
+            "commands that need these files will fail; restore another backup, or run the stages again that wrote them"
         )

@@ -95,7 +95,10 @@ def configured_source(config: CorpusConfig) -> Source:
             )
     one_file = isinstance(source, Downloaded) or (isinstance(source, OnDisk) and not source.named)
     if config.sha256 and not one_file:
-        raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
+        raise CorpusError(
+            f"corpus.sha256 needs a source that is one file or URL, and {config.source} is neither;\n"
+            "leave the setting out"
+        )
     return source
 
 

@@ -31,7 +31,7 @@ def end_dead_mlflow_runs(home: Home) -> int:
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
-                logger.warning("MLflow run %s: its training was killed; ended as KILLED", run.info.run_name)
+                logger.warning("the training of MLflow run %s was killed; its status is KILLED now", run.info.run_name)
                 ended += 1
     return ended
 

@@ -73,7 +73,7 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
             raise ModelError(f"{member.run.run_id}: the model is only n-gram counts; give runs with a network")
         if member.run.started_from is not None:
             raise ModelError(
-                f"{member.run.run_id}: started from another model's weights; give runs from random weights"
+                f"{member.run.run_id} started from another model's weights; give runs that started from random ones"
             )
         members.append(member)
     ids = {member.run.dataset_id for member in members}

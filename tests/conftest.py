@@ -4,7 +4,6 @@ import functools
 import os
 import random
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.registrar import Registrar
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
-assert "torch" not in sys.modules, "import torch, and modules that import it, inside of functions here"
 # torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where a
 # toy training would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

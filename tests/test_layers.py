@@ -119,6 +119,13 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     assert made == set()
 
 
+def test_the_fixtures_are_imported_without_torch() -> None:
+    """conftest.py sets environment variables that torch and Triton read when they are imported."""
+    script = "import sys, tests.conftest; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
 @pytest.mark.parametrize("package", [*PACKAGES, "tests", "benchmarks", "docs"])
 def test_docstrings_begin_like_sentences(package: str) -> None:
     """Docstrings begin with a sentence about the object, unlike "What a run has", "Of a run" or "As a run does"."""

@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import psutil
@@ -24,15 +25,20 @@ UPLOAD = "/api/2.0/mlflow-artifacts/artifacts/1/model"
 PORT_OPTION = "--port=5000"
 
 
+class TeamServer(NamedTuple):
+    process: psutil.Process
+    port: int
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psutil.Process]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamServer]:
     """Start the server with the compose file's command. Only its address, database and storage are replaced."""
-    folder = tmp_path_factory.mktemp("team-mlflow")
+    folder, port = tmp_path_factory.mktemp("team-mlflow"), free_port()
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]["mlflow"]["command"]
     replaced = {
         "mlflow": [sys.executable, "-m", "mlflow"],
         "--host=0.0.0.0": ["--host=127.0.0.1"],
-        PORT_OPTION: [f"--port={free_port()}"],
+        PORT_OPTION: [f"--port={port}"],
         "--backend-store-uri=postgresql+psycopg2:///mlflow": [f"--backend-store-uri=sqlite:///{folder}/mlflow.db"],
         "--artifacts-destination=s3://mlflow": [f"--artifacts-destination={folder}/artifacts"],
     }
@@ -58,18 +64,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psutil.Process]
             stderr=log,
         )
     try:
-        address = f"http://127.0.0.1:{port_of(process)}"
-        assert poll_until(lambda: answers(f"{address}/health"), 120), (folder / "log").read_text()
-        yield process
+        assert poll_until(lambda: answers(f"http://127.0.0.1:{port}/health"), 120), (folder / "log").read_text()
+        yield TeamServer(process, port)
     finally:
         for one in [process, *process.children(recursive=True)]:
             one.terminate()
         process.wait(timeout=30)
-
-
-def port_of(process: psutil.Process) -> int:
-    [port] = [part.removeprefix("--port=") for part in process.cmdline() if part.startswith("--port=")]
-    return int(port)
 
 
 def basic(login: str | bytes) -> str:
@@ -118,29 +118,29 @@ def status_before_body(port: int, path: str, headers: dict[str, str]) -> int:
         f"Basic admin:{PASSWORD}",
     ],
 )
-def test_without_an_account_no_body_is_read(server: psutil.Process, authorization: str | None) -> None:
+def test_without_an_account_no_body_is_read(server: TeamServer, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
     for path in (SEARCH, f"{USERS}/create", "/health", "/anywhere", UPLOAD):
         for size in ({"Content-Length": "3000000000"}, {"Transfer-Encoding": "chunked"}):
-            assert status_before_body(port_of(server), path, headers | size) == 401
+            assert status_before_body(server.port, path, headers | size) == 401
 
 
 @pytest.mark.long
-def test_a_large_body_without_a_password_costs_no_memory(server: psutil.Process) -> None:
-    processes = [server, *server.children(recursive=True)]
+def test_a_large_body_without_a_password_costs_no_memory(server: TeamServer) -> None:
+    processes = [server.process, *server.process.children(recursive=True)]
     before = sum(one.memory_info().rss for one in processes)
-    status, taken = send_megabytes(port_of(server), SEARCH, {}, 400)
+    status, taken = send_megabytes(server.port, SEARCH, {}, 400)
     assert status in (0, 401)
     assert taken < 50
     assert sum(one.memory_info().rss for one in processes) < before + (100 << 20)
 
 
 @pytest.mark.long
-def test_an_account_of_mlflow_may_send_bodies_within_a_bound(server: psutil.Process) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{port_of(server)}", trust_env=False, timeout=60) as client:
+def test_an_account_of_mlflow_may_send_bodies_within_a_bound(server: TeamServer) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
         admin, search = ("admin", PASSWORD), {"max_results": 1}
         assert client.post(SEARCH, json=search, auth=admin).status_code == 200
-        status, taken = send_megabytes(port_of(server), SEARCH, {"Authorization": basic(f"admin:{PASSWORD}")}, 400)
+        status, taken = send_megabytes(server.port, SEARCH, {"Authorization": basic(f"admin:{PASSWORD}")}, 400)
         assert status in (0, 413)
         assert 64 <= taken < 120
         reader = {"username": "reader", "password": "pässword-of-a-reader"}

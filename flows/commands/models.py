@@ -83,7 +83,8 @@ def promote_command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="Version to promote: NAME/3 or NAME@challenger. NAME alone means the version that waits for approval.",
+            help="Version to promote: NAME/3 or NAME@challenger. NAME alone means the version that waits for approval, "
+            "or with --to the champion.",
         ),
     ],
     reason: Reason = "",
@@ -109,7 +110,9 @@ def promote_command(
     if to is not None:
         from rnnlm.registry.version_copy import promote_elsewhere
 
-        print_change(session, promote_elsewhere(session.home, name, version, to, reason), name, f" in {redacted(to)}")
+        with registry_turn(session.home):
+            change = promote_elsewhere(session.home, name, version, to, reason)
+        print_change(session, change, name, f" in {redacted(to)}")
         return
     if model.removeprefix("models:/") == name:
         version = waiting_version(session.home, name)

@@ -64,7 +64,7 @@ def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
     from rnnlm.training.history import read_measurements
 
     for measured, _ in read_measurements(RunFolder(inside(home.runs, run.run_id)).history):
-        first = datetime.fromtimestamp(measured["time_milliseconds"] / 1000, UTC).isoformat(timespec="seconds")
+        first = datetime.fromtimestamp(measured.get("time_milliseconds", 0) / 1000, UTC).isoformat(timespec="seconds")
         return run.model_copy(update={"started": min(first, run.started)})
     return run
 

@@ -101,7 +101,9 @@ def crash_never_started(client: "SyncPrefectClient") -> int:
         work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [WORK_POOL]}}),
     )
     patience = STARTS_WITHIN.total_seconds()
-    overdue = [run for run in pending if run.state and not is_recent(run.state.timestamp.timestamp(), patience)]
+    overdue = [
+        run for run in pending if run.state and not is_recent(run.state.timestamp.timestamp(), patience, patience)
+    ]
     for run in overdue:
         client.set_flow_run_state(run.id, Crashed(message=NEVER_STARTED), force=True)
         logger.warning("flow run %s: %s", run.name, NEVER_STARTED)

@@ -71,7 +71,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
             made = path.stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_new = is_recent(made, STARTS_WITHIN.total_seconds())
+                is_new = is_recent(made, STARTS_WITHIN.total_seconds(), STARTS_WITHIN.total_seconds())
                 ended = path.exists() and not (path.name.startswith(".") and is_new)
             except BlockingIOError:
                 ended = False

@@ -69,7 +69,7 @@ class SummedCrossEntropy(GradientInForward):
             target = targets[chunk]
             probabilities = logits.softmax(dim=1)
             target_logit = (logits.gather(1, target).float() * shares).sum(dim=1)
-            nll = log_normalizers(logits, probabilities, target[:, 0]) - target_logit
+            nll = log_normalizers(logits, probabilities, target[:, 0], predicted[chunk]) - target_logit
             total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
             # The gradient with respect to the logits is the probabilities minus the weights of the targets.
             add_to_classes(probabilities, target, -shares.to(precision))

@@ -69,10 +69,11 @@ class GradientInForward(torch.autograd.Function):
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
-def log_normalizers(logits: Tensor, probabilities: Tensor, column: Tensor) -> Tensor:
+def log_normalizers(logits: Tensor, probabilities: Tensor, column: Tensor, predicted: Tensor) -> Tensor:
     """Return log Σ exp(logit) of each row, (n,) float32, given the logits (n, V) and their softmax.
 
-    For each row, `column`, (n,) int64, is the index of a class with a finite logit. On a CPU the result is computed
+    Rows where the mask `predicted`, (n,), is false may have any result. For each other row, `column`, (n,) int64, is
+    the index of a class with a finite logit. On a CPU the result is computed
     from the logit and probability of this class, so that the other classes need not be read. If this probability has
     underflowed, and on a GPU, which would have to wait for this check, the result is computed from the largest logit.
     """
@@ -81,7 +82,7 @@ def log_normalizers(logits: Tensor, probabilities: Tensor, column: Tensor) -> Te
     rows = torch.arange(len(logits))
     probability = probabilities[rows, column].float()
     log_z = logits[rows, column].float() - probability.log()
-    if len(small := (probability < SMALLEST_PROBABILITY).nonzero()[:, 0]):
+    if len(small := (predicted & (probability < SMALLEST_PROBABILITY)).nonzero()[:, 0]):
         log_z[small] = normalizers_of_largest(logits[small], probabilities[small])
     return log_z
 

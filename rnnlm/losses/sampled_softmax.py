@@ -133,13 +133,14 @@ class SummedLogZ(GradientInForward):
         for chunk, logits in projection.chunks():
             # A sampled class that is also the target is excluded here, because the target is counted separately. Unlike
             # scatter_, indexing copies no logits.
-            logits[torch.arange(len(logits), device=logits.device)[:, None], column[chunk]] = float("-inf")
+            places = torch.arange(len(logits), device=logits.device)[:, None], column[chunk]
+            logits.index_put_(places, logits.new_full((), float("-inf")))
             logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
             target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
             # The target's logit is taken from the rounded logits, so that it is rounded like its term in log z.
             target = torch.full((len(logits),), size, device=logits.device)
-            nll = log_normalizers(logits, probabilities, target) - logits[:, size].float()
+            nll = log_normalizers(logits, probabilities, target, predicted[chunk]) - logits[:, size].float()
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             # The gradients of the targets' columns are returned for target_logits, not for the sampled classes.
             probabilities[:, size:] = 0.0

@@ -11,15 +11,16 @@ from rnnlm.config.pipeline_config import TrackingConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.registry.bundle import BUNDLE, find_bundle_damage, local_artifacts
-from rnnlm.registry.champion_history import PROMOTION_TAG, Change, set_champion
+from rnnlm.registry.champion_history import PROMOTION_TAG, Change, read_history, set_champion
 from rnnlm.registry.logged_models import create_version, new_logged_model
 from rnnlm.registry.model_lookup import fetched, find_version, known_models
 from rnnlm.registry.promotion import BEST_VERSION
 from rnnlm.registry.promotion_commands import checked_reason
-from rnnlm.registry.registration import described_model
-from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.registration import described_model, is_decided
+from rnnlm.registry.registry_lock import SQLITE, registry_lock
 from rnnlm.registry.registry_version import RegistryVersion, champion_of, read_versions, set_facts
-from rnnlm.storage.home import Home, expanded, read_json
+from rnnlm.registry.stored_versions import delete_unfinished
+from rnnlm.storage.home import Home, checked_home, expanded, read_json
 from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.mlflow_store import (
     address_problem,
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 OF_ONE_REGISTRY = (
     *("alias", "reason", "parent_version", "evidence", "own_evidence", "kept", "kept_since", "replaced_by"),
     *("logged_model_id", "started_from", BEST_VERSION),
+    "corpus_from_home",  # The path of the text relative to the first rnnlm home.
 )
 SOURCE = "promoted_from"  # The entry of the metadata with the first registry, name and number of a copied version.
 # The metrics of an MLflow run, by the entry of the metadata that contains the same number.
@@ -60,7 +62,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
         home: The rnnlm home.
         name: The name of the registered model, which is the same in both registries.
         wanted: The number or the alias of the version in this registry.
-        target: The address of an MLflow server or database, or the folder of another rnnlm home.
+        target: The address of an MLflow server, or the folder of another rnnlm home.
         reason: The reason for the promotion, which is stored with the version.
     """
     why = checked_reason(reason)
@@ -81,14 +83,21 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
             copied = next((one for one in known if is_same_model(one, version)), None)
             if copied is None:
                 copied = copy_version(client, there, version, artifacts, origin)
-                logger.info("%s version %s: copied to %s as version %s", name, version.number, target, copied.number)
+                logger.info(
+                    "%s version %s: copied to %s as version %s", name, version.number, redacted(target), copied.number
+                )
             champion = champion_of(client, name)
             if champion is not None and champion.number == copied.number:
-                raise ModelError(f"{name} version {version.number}: already champion in {redacted(target)}")
+                if is_decided(copied):
+                    raise ModelError(f"{name} version {version.number}: already champion in {redacted(target)}")
+                # An earlier promotion was killed before it recorded the alias.
+                set_facts(client, name, copied.number, {"alias": "champion"})
+                return read_history(read_versions(client, name))[-1]
             # Promoting a version into a home also permits the home to import the version's custom layers.
             note(there, own_kinds(read_json(artifacts / BUNDLE / "config.json") or {}))
+            set_facts(client, name, copied.number, {"reason": f"promoted by hand: {why}"})
             change = set_champion(client, copied, "hand", why)
-            set_facts(client, name, copied.number, {"alias": "champion", "reason": f"promoted by hand: {why}"})
+            set_facts(client, name, copied.number, {"alias": "champion"})
             return change
 
 
@@ -96,25 +105,29 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
 def other_store(home: Home, target: str) -> Iterator[Home]:
     """Make `target` the store of MLflow inside the context, and yield the rnnlm home that belongs to it.
 
-    A server or database has no home of its own, so that locks are held in the present home.
+    A server has no home of its own, so that locks are held in the present home.
     """
     here, there, address = registry_uri(home), home, target
     if "://" not in target:
-        there = Home(expanded(target).resolve())
+        there = checked_home(expanded(target).resolve())
         address = embedded_uri(there)
         # The target must be an existing or empty home, so that a mistyped path does not become a home.
-        if not target or not (there.mlflow_database.exists() or is_empty_folder(there.root)):
+        if not target or not is_home(there):
             raise ConfigError(
                 f"--to {target}: expected the address of an MLflow server, or the folder of a rnnlm home;\n"
                 "for a new home, make an empty folder first"
             )
-    elif problem := address_problem(target):
-        raise ConfigError(f"--to {redacted(target)}: {problem}")
+    else:
+        # A database without a server is refused, because the version's files would stay on this machine.
+        is_server = target.startswith(("http://", "https://"))
+        problem = address_problem(target) if is_server else "expected an address such as http://mlflow.example.org:5000"
+        if problem:
+            raise ConfigError(f"--to {redacted(target)}: {problem}, or the folder of a rnnlm home")
     before = {name: os.environ.pop(name) for name in STORES if name in os.environ}
     # The variable is set, because parts of MLflow read it even if a client has another address.
     os.environ["MLFLOW_TRACKING_URI"] = address
     try:
-        if registry_uri(there) == here:
+        if store_of(address) == store_of(here):
             raise ConfigError(f"--to {redacted(target)}: is this registry; leave out --to to promote a version in it")
         yield there
     finally:
@@ -123,8 +136,17 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
         os.environ.update(before)
 
 
-def is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+def is_home(home: Home) -> bool:
+    """Return True if the folder is a rnnlm home, or is empty and may become one."""
+    is_used = home.mlflow_database.exists() or (home.root / "locks").is_dir()
+    return is_used or (home.root.is_dir() and not any(home.root.iterdir()))
+
+
+def store_of(address: str) -> str:
+    """Return an equal text for addresses of the same store, without passwords and final slashes."""
+    if address.startswith(SQLITE):
+        return str(Path(address.removeprefix(SQLITE)).resolve())
+    return redacted(address).rstrip("/")
 
 
 def is_same_model(one: RegistryVersion, other: RegistryVersion) -> bool:
@@ -151,6 +173,7 @@ def copy_version(
     }
     facts[SOURCE] = origin
     experiment = experiment_id(client, home, TrackingConfig().experiment)
+    delete_unfinished(client, [experiment], version.name)
     mlflow_run_id = copy_run(client, experiment, version, facts)
     with new_logged_model(client, version.name, experiment, facts, None, mlflow_run_id) as (model_id, location):
         client.log_model_artifacts(model_id, str(artifacts))
@@ -159,7 +182,7 @@ def copy_version(
 
 def copy_run(client: "MlflowClient", experiment: str, version: RegistryVersion, facts: dict[str, str]) -> str:
     """Add a finished MLflow run with the version's scores, and return its id. MLflow's pages link it to the version."""
-    tags = {"corpus": facts.get("corpus_name", ""), "rnnlm.run_id": facts.get("run_id", ""), SOURCE: facts[SOURCE]}
+    tags = {"corpus": facts.get("corpus_name", ""), SOURCE: facts[SOURCE]}
     named = f"{version.name} {version.number}, promoted"
     run_id = str(client.create_run(experiment, run_name=named, tags=tags).info.run_id)
     for fact, metric in COPIED_SCORES.items():

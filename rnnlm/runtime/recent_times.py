@@ -6,10 +6,10 @@ import time
 AHEAD_SECONDS = 60.0
 
 
-def is_recent(then: float, seconds: float) -> bool:
+def is_recent(then: float, seconds: float, ahead: float = AHEAD_SECONDS) -> bool:
     """Return True if `then`, in seconds since 1970, is less than `seconds` ago.
 
     A time in the future is not recent. It was stored while the clock was ahead, and would otherwise count as recent
     until the clock has reached it, which may take years.
     """
-    return -AHEAD_SECONDS <= time.time() - then < seconds
+    return -ahead <= time.time() - then < seconds

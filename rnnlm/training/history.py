@@ -122,7 +122,12 @@ def is_measurement(found: Any) -> bool:
     """Return True if the value, which was read from a file, has the form of a measurement."""
     if not (isinstance(found, dict) and isinstance(metrics := found.get("metrics"), dict)):
         return False
-    numbers = [found.get("step"), found.get("attempt", 0), *(one for one in metrics.values() if one is not None)]
+    numbers = [
+        found.get("step"),
+        found.get("attempt", 0),
+        found.get("time_milliseconds", 0),
+        *(one for one in metrics.values() if one is not None),
+    ]
     return all(isinstance(number, int | float) for number in numbers)
 
 

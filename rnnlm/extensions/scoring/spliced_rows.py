@@ -169,6 +169,11 @@ def without_views(kind: Any) -> Any:
         return pa.large_binary()
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(without_views(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(without_views(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(without_views(kind.key_type), without_views(kind.item_type), kind.keys_sorted)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        values = kind.value_field.with_type(without_views(kind.value_type))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(values, kind.list_size)
+        return pa.large_list(values) if pa.types.is_large_list(kind) else pa.list_(values)
     return kind

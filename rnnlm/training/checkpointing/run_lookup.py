@@ -35,14 +35,16 @@ def find_unfinished(
             f"{folder.name}: this run is complete;\n"
             f"use it (rnnlm generate {folder.name}), or train it again (rnnlm train --force training, same settings)"
         )
-    started = RunFolder(folder).started
+    started, configuration = RunFolder(folder).started, RunFolder(folder).configuration
     if "members" in started:
         raise ModelError(
             f"{folder.name}: an ensemble is not trained and cannot be resumed; "
             f"mix it again: rnnlm mix {' '.join(started['members'])}"
         )
+    if "dataset_id" not in started or not configuration:
+        raise ModelError(f"{folder}: started.json or config.json is damaged;\ntrain anew: rnnlm train --corpus …")
     try:
-        config = PipelineConfig.model_validate(RunFolder(folder).configuration).model_copy(update={"force": ()})
+        config = PipelineConfig.model_validate(configuration).model_copy(update={"force": ()})
     except ValidationError as error:
         raise ModelError(
             f"{folder / 'config.json'}: this version of rnnlm cannot read it ({error.error_count()} errors);\n"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from flows.command_line import main
 from rnnlm.errors import ConfigError, ModelError, RnnlmError, TrackingError
@@ -16,6 +17,7 @@ from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.version_copy import promote_elsewhere
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.storage.home import Home
+from rnnlm.tracking.mlflow_store import embedded_uri
 from rnnlm.trained_model import open_model
 from tests.registrar import Registrar
 from tests.tracking_server import TrackingServer
@@ -32,9 +34,15 @@ def production(tmp_path: Path) -> Home:
     return home
 
 
-def test_a_version_becomes_champion_in_another_home(registered: Registrar, production: Home) -> None:
+def test_a_version_becomes_champion_in_another_home(
+    registered: Registrar, production: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registered(force=True)
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", embedded_uri(registered.home))
     change = promote_elsewhere(registered.home, NAME, "2", str(production.root), "passed the checks")
+    assert os.environ["MLFLOW_REGISTRY_URI"] == embedded_uri(registered.home)
+    assert "MLFLOW_TRACKING_URI" not in os.environ
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI")
     assert (change.version, change.before, change.how, change.why) == (1, None, "hand", "passed the checks")
     assert [(one.version, one.aliases) for one in list_models(production)] == [(1, ("champion",))]
     # The aliases in the first registry are unchanged.
@@ -70,7 +78,9 @@ def test_a_version_is_copied_once_and_can_be_rolled_back_there(registered: Regis
 
 def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Registrar, production: Home) -> None:
     promote_elsewhere(registered.home, NAME, "1", str(production.root))
-    shutil.copytree(registered.home.corpora, production.corpora)  # Let the other home have the same text.
+    # The other home has read the same text, and trained the same model.
+    shutil.copytree(registered.home.corpora, production.corpora)
+    shutil.copytree(registered.run.folder, production.runs / registered.run.run_id)
     there = Registrar(
         production, registered.config, registered.dataset, registered.run, registered.evaluation, registered.samples
     )
@@ -86,7 +96,10 @@ def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Re
         ("1", "no/such/folder", "expected the address of an MLflow server, or the folder of a rnnlm home"),
         ("1", "", "expected the address"),
         ("1", "other", "expected the address"),
-        ("1", "ftp://mlflow.example.org", "expected an address such as"),
+        ("1", "link", "is this registry; leave out --to"),
+        ("1", "what?", "must not contain"),
+        ("1", "sqlite:////tmp/other.db", "expected an address such as http"),
+        ("1", "ftp://mlflow.example.org", "expected an address such as http"),
         ("1", "http://127.0.0.1:0", "expected an address such as"),
         ("1", "http://user:secret@127.0.0.1:1", "failed"),
         ("7", "there", "no such version"),
@@ -96,9 +109,13 @@ def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Re
 def test_a_wrong_version_or_target_is_refused(
     wanted: str, target: str, words: str, registered: Registrar, production: Home
 ) -> None:
-    place = {"here": str(registered.home.root), "there": str(production.root), "other": str(Path(__file__).parent)}.get(
-        target, target
-    )
+    (production.root.parent / "link").symlink_to(registered.home.root)
+    place = {
+        "here": str(registered.home.root),
+        "link": str(production.root.parent / "link"),
+        "there": str(production.root),
+        "other": str(Path(__file__).parent),
+    }.get(target, target)
     before = dict(os.environ)
     with pytest.raises((RnnlmError, TrackingError), match=words) as refused:
         promote_elsewhere(registered.home, NAME, wanted, place)
@@ -106,6 +123,27 @@ def test_a_wrong_version_or_target_is_refused(
     stores = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
     assert [os.environ.get(name) for name in stores] == [before.get(name) for name in stores]
     assert [one.aliases for one in list_models(registered.home)] == [("champion",)]
+
+
+@pytest.mark.parametrize("killed_at", ["log_model_artifacts", "create_model_version", "set_registered_model_alias"])
+def test_a_killed_promotion_is_completed_by_the_next_one(
+    registered: Registrar, production: Home, monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, killed_at, killed)
+        with pytest.raises(Killed):
+            promote_elsewhere(registered.home, NAME, "1", str(production.root), "first try")
+    assert promote_elsewhere(registered.home, NAME, "1", str(production.root), "second try").why == "second try"
+    assert [(one.version, one.aliases) for one in list_models(production)] == [(1, ("champion",))]
+    assert show_version(production, NAME, "1").decision == "champion: promoted by hand: second try"
+
+
+class Killed(BaseException):
+    """The end of a process, which code that catches Exception does not see."""
+
+
+def killed(*arguments: object, **settings: object) -> None:
+    raise Killed
 
 
 def test_a_damaged_version_is_not_copied(registered: Registrar, production: Home) -> None:

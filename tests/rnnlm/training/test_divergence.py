@@ -79,7 +79,7 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If the first step after a checkpoint diverges, training resumes from an earlier checkpoint.
+    """Training resumes from an earlier checkpoint if the first step after the last one diverges.
 
     The loss of a step shows the effect of the update before it, so the weights in the later checkpoint are already bad.
     """

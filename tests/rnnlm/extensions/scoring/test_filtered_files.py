@@ -122,6 +122,9 @@ COLUMNS = {
     "dictionary": STRINGS.dictionary_encode(),
     "views in structs": pa.StructArray.from_arrays([VIEWS, pa.array(range(4))], ["a", "b"]),
     "views in lists": pa.array([[text] for text in TEXTS_OF_ROWS]).cast(pa.list_(pa.string_view())),
+    "views in large lists": pa.array([[text] for text in TEXTS_OF_ROWS]).cast(pa.large_list(pa.string_view())),
+    "views in lists of one": pa.array([[text] for text in TEXTS_OF_ROWS]).cast(pa.list_(pa.string_view(), 1)),
+    "views in maps": pa.array([[("a", text)] for text in TEXTS_OF_ROWS], pa.map_(pa.string(), pa.string_view())),
     "map": pa.array([[("a", text)] for text in TEXTS_OF_ROWS], pa.map_(pa.string(), pa.string())),
     "nothing": pa.nulls(4),
 }

@@ -73,9 +73,9 @@ def log_normalizers(logits: Tensor, probabilities: Tensor, column: Tensor, predi
     """Return log Σ exp(logit) of each row, (n,) float32, given the logits (n, V) and their softmax.
 
     Rows where the mask `predicted`, (n,), is false may have any result. For each other row, `column`, (n,) int64, is
-    the index of a class with a finite logit. On a CPU the result is computed
-    from the logit and probability of this class, so that the other classes need not be read. If this probability has
-    underflowed, and on a GPU, which would have to wait for this check, the result is computed from the largest logit.
+    the index of a class with a finite logit. On a CPU the result is computed from the logit and probability of this
+    class, so that the other classes need not be read. If this probability has underflowed, and on a GPU, which would
+    have to wait for this check, the result is computed from the largest logit.
     """
     if logits.device.type != "cpu":
         return normalizers_of_largest(logits, probabilities)

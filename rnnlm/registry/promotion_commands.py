@@ -5,7 +5,7 @@ from rnnlm.registry.champion_history import Change, champion_before, read_histor
 from rnnlm.registry.decision_text import WAITS
 from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.registry_version import champion_of, read_versions
+from rnnlm.registry.registry_version import RegistryVersion, champion_of, read_versions
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
@@ -16,15 +16,21 @@ NO_REASON = "no reason given"
 def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Change:
     """Make the version `wanted`, a number or an alias, the champion. Raise ModelError if it does not exist."""
     why = checked_reason(reason)
-    alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
-    version = find_version(home, name, alias, number)
-    if version is None:
-        raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
+    version = version_to_promote(home, name, wanted)
     with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
         if champion is not None and champion.number == version.number:
             raise ModelError(f"{name} version {version.number}: already champion")
         return set_champion(client, version, "hand", why)
+
+
+def version_to_promote(home: Home, name: str, wanted: str) -> RegistryVersion:
+    """Return the version `wanted`, a number or an alias. Raise ModelError if it does not exist."""
+    alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
+    version = find_version(home, name, alias, number)
+    if version is None:
+        raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
+    return version
 
 
 def waiting_version(home: Home, name: str) -> str:

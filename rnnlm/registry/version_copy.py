@@ -13,9 +13,9 @@ from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.registry.bundle import BUNDLE, find_bundle_damage, local_artifacts
 from rnnlm.registry.champion_history import PROMOTION_TAG, Change, read_history, set_champion
 from rnnlm.registry.logged_models import create_version, new_logged_model
-from rnnlm.registry.model_lookup import fetched, find_version, known_models
+from rnnlm.registry.model_lookup import fetched
 from rnnlm.registry.promotion import BEST_VERSION
-from rnnlm.registry.promotion_commands import checked_reason
+from rnnlm.registry.promotion_commands import checked_reason, version_to_promote
 from rnnlm.registry.registration import described_model, is_decided
 from rnnlm.registry.registry_lock import SQLITE, registry_lock
 from rnnlm.registry.registry_version import RegistryVersion, champion_of, read_versions, set_facts
@@ -66,10 +66,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
         reason: The reason for the promotion, which is stored with the version.
     """
     why = checked_reason(reason)
-    alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
-    version = find_version(home, name, alias, number)
-    if version is None:
-        raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
+    version = version_to_promote(home, name, wanted)
     artifacts = local_artifacts(version) or fetched(home, version)
     if damage := find_bundle_damage(version, artifacts):
         raise ModelError(f"{version.uri}: {artifacts}: {damage}; `rnnlm run` with its settings writes it again")

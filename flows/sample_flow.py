@@ -4,7 +4,7 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.source_names import corpus_name
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.registry.model_owner import own_corpus_name
 from rnnlm.registry.version_tags import registered_name
 from rnnlm.reports.pipeline_page import samples_report

@@ -8,8 +8,8 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import task_run
 
 from rnnlm.config import CorpusConfig, EngineConfig, TokenizerConfig
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.source_names import corpus_name
 from rnnlm.corpora.splits import ByteRange
 from rnnlm.storage.home import find_home
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord

@@ -16,7 +16,8 @@ from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from flows.operations.schedule_times import local_time
 from rnnlm.config.presets import SHORT_SETTINGS
-from rnnlm.corpora.source_names import absolute_source, corpus_name
+from rnnlm.corpora.corpus_names import corpus_name
+from rnnlm.corpora.source_names import absolute_source
 from rnnlm.display.text_layout import columns, labelled, terminal_text
 from rnnlm.errors import ConfigError
 

@@ -13,7 +13,7 @@ from prefect.context import FlowRunContext
 
 from flows.operations.run_configuration import FORM_FIELDS, configuration_of_run
 from rnnlm.config import Section
-from rnnlm.corpora.source_names import corpus_name
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 

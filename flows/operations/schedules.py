@@ -9,7 +9,7 @@ from uuid import UUID
 from flows.operations.deployments import Plan, apply, create_work_pool, full_name, read_plans
 from flows.operations.prefect_query import FINISHED, PrefectQuery, is_night
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.source_names import corpus_name, name_of, with_digest
+from rnnlm.corpora.corpus_names import corpus_name, name_of, with_digest
 from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.registry.model_owner import other_owner
 from rnnlm.registry.version_tags import registered_name

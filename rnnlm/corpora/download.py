@@ -3,6 +3,7 @@
 import logging
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.corpora.current_text import corpus_key, current_note, note_path
 from rnnlm.corpora.freshness import Note, freshness_of, read_note
 from rnnlm.corpora.hub import look_at_hub
@@ -10,7 +11,7 @@ from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.printable_names import shortened
 from rnnlm.corpora.reading_report import listed, log_left_out
 from rnnlm.corpora.small_corpora import fill_splits
-from rnnlm.corpora.source_names import HUB_PREFIX, corpus_name
+from rnnlm.corpora.source_names import HUB_PREFIX
 from rnnlm.corpora.sources import Downloaded, OnDisk, OnHub, Source, find_source
 from rnnlm.corpora.split_names import check_roles, named_splits, unclear_split_names
 from rnnlm.corpora.text_encoding import check_encoding

@@ -2,7 +2,7 @@
 
 import torch
 
-from rnnlm.config import ModelConfig
+from rnnlm.config.model_config import ModelConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture
 from rnnlm.storage.records import Record

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.source_names import HUB_PREFIX, absolute_source, with_digest
+from rnnlm.corpora.corpus_names import with_digest
+from rnnlm.corpora.source_names import HUB_PREFIX, absolute_source
 from rnnlm.errors import TrackingError
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.registry_version import RegistryVersion

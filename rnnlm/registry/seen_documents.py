@@ -22,7 +22,7 @@ from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.validation_lines import lines_of_validation
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
+from rnnlm.storage.stage_folders import ANCESTOR_DOCUMENTS
 
 logger = logging.getLogger(__name__)
 

@@ -19,9 +19,10 @@ from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.home import Home, digest_of, read_json
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, StartedFrom
+from rnnlm.storage.stage_folders import ANCESTOR_DOCUMENTS
 from rnnlm.storage.stages import write_once
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
-from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_folder
+from rnnlm.training.warm_start import shared_tokens, start_folder
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)

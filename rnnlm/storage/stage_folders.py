@@ -16,6 +16,9 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import COMPLETE
 
 SAMPLES, TRACKING = "samples", "tracking.json"
+# A file in the folders of a run and of its initial model. It contains the fingerprints of all documents on which the
+# initial model and its predecessors were trained.
+ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class RunFolder:
     processes/                      job and result of distributed training; deleted when the run is complete
     drawn_targets.npy               additional targets (training/further_targets.py); deleted when the run is complete
     checkpoints/                    see training/checkpointing/checkpoints.py; deleted when the run is complete
-    ancestor_documents.parquet      the training documents of the initial model; see training/warm_start.py
+    ancestor_documents.parquet      the training documents of the initial model and its predecessors
     model/, run.json, COMPLETE      the result: the best weights, and the n-gram model mixed with them
     evaluation.json, samples.json   the results of the stages after training
     """

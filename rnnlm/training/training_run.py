@@ -23,7 +23,7 @@ from rnnlm.models.mixture import save_mixture
 from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.storage.home import Home, remove_partials, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.storage.stage_folders import SAMPLES, TRACKING, RunFolder
+from rnnlm.storage.stage_folders import ANCESTOR_DOCUMENTS, SAMPLES, TRACKING, RunFolder
 from rnnlm.storage.stages import (
     COMPLETE,
     copy_to_storage,
@@ -42,7 +42,7 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import train
 from rnnlm.training.training_listener import RunListener
-from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
+from rnnlm.training.warm_start import start_folder
 
 if TYPE_CHECKING:
     from rnnlm.config import GenerationConfig, PipelineConfig

@@ -13,10 +13,6 @@ from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# A file in the folders of a run and of its initial model. It contains the fingerprints of all documents on which the
-# initial model and its predecessors were trained.
-ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
-
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
     """Return the folder with the copy of the model from which a run starts.

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from rnnlm.config import Section, Seed
-from rnnlm.config.bounds import NonNegativeInt, Size
+from rnnlm.config.bounds import NonNegativeInt, Seed, Size
+from rnnlm.config.section import Section
 
 Method = Literal["kneser-ney", "textbook"]
 

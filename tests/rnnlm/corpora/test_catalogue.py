@@ -6,8 +6,8 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import catalogue, http_download
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.corpora.download import check_source, obtain_corpus
-from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.faulty_server import QUICK, FaultyServer

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.hub import find_revision, look_at_hub
-from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.source_names import corpus_name
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.registry.model_lookup import find_version, registered_versions
 from rnnlm.registry.model_owner import other_owner, own_corpus_name
 from rnnlm.registry.registry_version import as_tags

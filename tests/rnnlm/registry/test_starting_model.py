@@ -24,9 +24,10 @@ from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord, StartedFrom
 from rnnlm.storage.result_records import RegisteredVersion
+from rnnlm.storage.stage_folders import ANCESTOR_DOCUMENTS
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.training_run import run_training
-from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
+from rnnlm.training.warm_start import start_folder
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.registrar import Registrar

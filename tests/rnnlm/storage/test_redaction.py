@@ -4,8 +4,8 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.config.presets import build_config
+from rnnlm.corpora.corpus_names import corpus_name
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import ConfigError, CorpusError, TrackingError
 from rnnlm.storage.home import Home
 from rnnlm.storage.redaction import redacted

@@ -19,7 +19,7 @@ from untracked import untracked
 from rnnlm.config import RegistryConfig
 from rnnlm.config.presets import build_config
 from rnnlm.evaluation.paired.bootstrap import Units, evidence_from
-from rnnlm.evaluation.paired.holdout_documents import judging_documents, read_texts
+from rnnlm.evaluation.paired.holdout_documents import comparison_documents, read_texts
 from rnnlm.evaluation.paired.paired_losses import Contestant, line_rows, load_contestant
 from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.registry.promotion import Decision, decide, joined
@@ -112,7 +112,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
             dataset = prepare_dataset(home, config)
             write_seen_text(dataset, home.root / "seen.parquet")
             corpus = corpus_folder(home, dataset)
-            grounds[text] = corpus, judging_documents(dataset, corpus, [home.root / "seen.parquet"], 2_000)
+            grounds[text] = corpus, comparison_documents(dataset, corpus, [home.root / "seen.parquet"], 2_000)
             trained[text] = list(range(len(contestants), len(contestants) + count))
             for seed in range(count):
                 training = config.training.model_copy(update={"seed": seed})

@@ -50,7 +50,7 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
     trained_documents: set[str] = set()
     trained_lines: set[int] = set()
     # The digests of the lines that are reserved for comparing models, for each distinct document.
-    judging: dict[str, list[int]] = {}
+    compared: dict[str, list[int]] = {}
     fingerprints: dict[str, str] = {}
     for document in corpus_documents(corpus):
         lines = [line.encode() for line in document.lines]
@@ -59,9 +59,9 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
             trained_lines.update(line_digests(lines))
         elif document.split == "valid":
             digests = zip(lines, line_digests(lines), strict=True)
-            judging[document.sha256] = [digest for line, digest in digests if line.strip() and not chooses(digest)]
+            compared[document.sha256] = [digest for line, digest in digests if line.strip() and not chooses(digest)]
             fingerprints[document.sha256] = text_fingerprint(document.data)
-    unseen = [digests for key, digests in judging.items() if digests and fingerprints[key] not in trained_documents]
+    unseen = [digests for key, digests in compared.items() if digests and fingerprints[key] not in trained_documents]
     new = [[digest for digest in digests if digest not in trained_lines] for digests in unseen]
     if not any(new):  # Whole documents are compared if all lines also occur in the training text.
         return DecisionGround(documents=len(unseen), lines=sum(map(len, unseen)))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
-from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, judging_documents
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, comparison_documents
 from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, write_paired_losses
 from rnnlm.evaluation.paired.seen_text import lists_lines
 from rnnlm.models.devices import evaluation_device, float32_products
@@ -128,11 +128,11 @@ class Contest:
         registry, texts = config.registry, corpus_folder(self.home, dataset)
         limits = registry.maximum_documents, registry.seed, registry.minimum_units
         known = all(map(lists_lines, seen)) and lines_are_alike(config.corpus, rival)
-        documents = judging_documents(dataset, texts, seen, *limits, lines_are_known=known)
+        documents = comparison_documents(dataset, texts, seen, *limits, lines_are_known=known)
         must_be_better = self.why_it_must_be_better(rival, rivals)
         evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number), must_be_better)
         if evidence is None:
-            return self.without_evidence(number, why_nothing_judges(number, known))
+            return self.without_evidence(number, why_nothing_is_compared(number, known))
         decision = decide(evidence, number, registry, called, must_be_better)
         decision = with_own_text(decision, self.measure_own_text(rival_folder, evidence), number, registry)
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
@@ -184,7 +184,7 @@ class Contest:
         return ""
 
 
-def why_nothing_judges(champion: int, lines_are_known: bool) -> str:
+def why_nothing_is_compared(champion: int, lines_are_known: bool) -> str:
     if not lines_are_known:
         return (
             f"it is unknown which lines version {champion} was trained on, because an older rnnlm registered it or "

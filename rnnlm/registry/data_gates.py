@@ -113,7 +113,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
             "the distance of its character frequencies from the champion's text is {share}",
         ),
     }
-    results = tuple(judged(config, gate, found, text) for gate, (found, text) in measured.items())
+    results = tuple(gate_result(config, gate, found, text) for gate, (found, text) in measured.items())
     record = GatesRecord(
         corpus_name=dataset.corpus_name,
         model_name=name,
@@ -128,7 +128,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
     return record
 
 
-def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
+def gate_result(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
     """Return the result of a gate, by comparing the measured fraction `found` with the gate's thresholds.
 
     `text` is a sentence with a placeholder for the fraction.

@@ -43,8 +43,8 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
 def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
     """Write the digests of the validation lines reserved for comparing models to a Parquet file of one column."""
     digests, _ = lines_of_validation(dataset)
-    judging = np.unique(digests[~chooses(digests)])
-    pq.write_table(pa.table({"digest": judging}), path, compression="zstd", use_dictionary=False)
+    compared = np.unique(digests[~chooses(digests)])
+    pq.write_table(pa.table({"digest": compared}), path, compression="zstd", use_dictionary=False)
 
 
 def held_out_lines(bundle: Path) -> np.ndarray | None:

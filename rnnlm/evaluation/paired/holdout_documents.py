@@ -30,11 +30,11 @@ class HoldoutDocument:
     byte_offset: int
     byte_count: int
     sha256: str  # The sha256 of the document in hexadecimal.
-    judging: tuple[int, ...] = ()  # The numbers of the document's lines that are compared, from 0 on.
+    compared: tuple[int, ...] = ()  # The numbers of the document's lines that are compared, from 0 on.
     digests: tuple[int, ...] = ()  # The digests of the lines that are compared.
 
 
-def judging_documents(
+def comparison_documents(
     dataset: DatasetRecord,
     folder: Path,
     seen: Sequence[Path],
@@ -46,7 +46,7 @@ def judging_documents(
 ) -> list[HoldoutDocument]:
     """Return the validation documents with lines on which two models are compared, in the order of the corpus.
 
-    See holdout_documents() and judging_lines() for the selection of documents and lines.
+    See holdout_documents() and find_compared_lines() for the selection of documents and lines.
 
     Args:
         dataset: The dataset with the validation split.
@@ -62,9 +62,9 @@ def judging_documents(
     documents = holdout_documents(dataset, seen, maximum, seed)
     if not lines_are_known:
         documents = [document for document in documents if is_whole_paragraph(folder, document)]
-    found = judging_lines(folder, documents, seen_lines(seen), min(map(bound_of, seen)))
-    if sum(len(document.judging) for document in found) < fewest_lines:
-        return judging_lines(folder, documents)
+    found = find_compared_lines(folder, documents, seen_lines(seen), min(map(bound_of, seen)))
+    if sum(len(document.compared) for document in found) < fewest_lines:
+        return find_compared_lines(folder, documents)
     return found
 
 
@@ -88,7 +88,7 @@ def holdout_documents(
     return [HoldoutDocument(**row) for row in rows]
 
 
-def judging_lines(
+def find_compared_lines(
     folder: Path, documents: list[HoldoutDocument], seen: np.ndarray | None = None, below: str = ABOVE_ALL
 ) -> list[HoldoutDocument]:
     """Return the documents with lines on which models are compared, and the numbers of these lines.
@@ -103,18 +103,18 @@ def judging_lines(
     for document in documents:
         lines = read_text(folder, document).encode().removesuffix(b"\n").split(b"\n")
         digests = line_digests(lines)
-        may_judge = ~chooses(np.array(digests, np.uint64))
+        is_candidate = ~chooses(np.array(digests, np.uint64))
         if seen is not None:
-            may_judge &= ~is_in(seen, np.array(digests, np.uint64))
-        judging = []
-        for number in np.flatnonzero(may_judge).tolist():
+            is_candidate &= ~is_in(seen, np.array(digests, np.uint64))
+        compared = []
+        for number in np.flatnonzero(is_candidate).tolist():
             is_new = seen is None or (digests[number] not in earlier and f"{digests[number]:016x}" < below)
             if lines[number].strip() and is_new:
-                judging.append(number)
+                compared.append(number)
                 earlier.add(digests[number])
-        if judging:
-            of_judging = tuple(digests[number] for number in judging)
-            found.append(replace(document, judging=tuple(judging), digests=of_judging))
+        if compared:
+            of_compared = tuple(digests[number] for number in compared)
+            found.append(replace(document, compared=tuple(compared), digests=of_compared))
     return found
 
 

@@ -66,7 +66,7 @@ def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocume
     """Return one row of the table for each compared line of the texts."""
     documents = [document for document, _ in texts]
     losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
-    line_numbers = [np.array(document.judging, np.int64) for document in documents]
+    line_numbers = [np.array(document.compared, np.int64) for document in documents]
     counts = [len(numbers) for numbers in line_numbers]
     first_lines = ends(losses.counts)[:-1]
     places = np.concatenate([first + numbers for first, numbers in zip(first_lines, line_numbers, strict=True)])

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.decision_ground import DecisionGround, decision_ground
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.evaluation.paired.holdout_documents import judging_documents
+from rnnlm.evaluation.paired.holdout_documents import comparison_documents
 from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.home import Home
@@ -28,15 +28,15 @@ TEXTS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", list(TEXTS))
-def test_the_lines_counted_before_training_are_those_that_judge(home: Home, tmp_path: Path, name: str) -> None:
+def test_the_lines_counted_before_training_are_those_that_are_compared(home: Home, tmp_path: Path, name: str) -> None:
     (tmp_path / "text.txt").write_text(TEXTS[name])
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "text.txt")))
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="char"))
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig())
     write_seen_text(dataset, tmp_path / "seen.parquet")
-    documents = judging_documents(dataset, corpus.folder, [tmp_path / "seen.parquet"], fewest_lines=1)
+    documents = comparison_documents(dataset, corpus.folder, [tmp_path / "seen.parquet"], fewest_lines=1)
     found = decision_ground(corpus)
-    assert found.lines == pytest.approx(sum(len(document.judging) for document in documents), abs=2)
+    assert found.lines == pytest.approx(sum(len(document.compared) for document in documents), abs=2)
     assert found.units >= 10
 
 

@@ -172,7 +172,7 @@ def test_a_model_with_other_settings_than_the_champion_s_must_be_better(contest:
 
 
 @pytest.mark.long
-def test_without_a_line_that_may_judge_the_champion_stays(contest: Contest, tmp_path: Path) -> None:
+def test_without_a_comparable_line_the_champion_stays(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
     texts = write_contest_corpus(tmp_path / "texts")
     contest.dataset = grown(contest, tmp_path / "copies", texts | {"valid": texts["train"]})

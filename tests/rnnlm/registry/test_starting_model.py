@@ -235,8 +235,8 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     assert candidate.evidence is not None
     valid = {text_fingerprint(text.encode()): text for text in write_contest_corpus(tmp_path / "texts")["valid"]}
     texts = [valid[fingerprint].split("\n") for fingerprint in unseen[40:]]
-    judging = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
-    assert candidate.evidence.documents == len(judging) > 200
+    compared = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
+    assert candidate.evidence.documents == len(compared) > 200
     assert candidate.alias == "champion"
     # The candidate's file also lists the texts of its initial model, because later models may start from the candidate.
     known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
@@ -249,7 +249,7 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(documents)))
     next_one = contest.register("good", force=True)
     assert next_one.evidence is not None
-    assert next_one.evidence.documents == len(judging)
+    assert next_one.evidence.documents == len(compared)
 
 
 @pytest.mark.long

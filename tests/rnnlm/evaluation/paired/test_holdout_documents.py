@@ -13,11 +13,11 @@ from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import holdout_documents as grounds
 from rnnlm.evaluation.paired.holdout_documents import (
     HoldoutDocument,
+    comparison_documents,
+    find_compared_lines,
     holdout_documents,
     is_in,
     is_whole_paragraph,
-    judging_documents,
-    judging_lines,
     read_texts,
 )
 from rnnlm.evaluation.paired.seen_text import write_seen_text
@@ -69,7 +69,7 @@ def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(
 
 
 LINES = [f"the {number}th line says {number * number}" for number in range(40)]
-JUDGING = [number for number, line in enumerate(LINES) if not chooses(line_digest(line.encode()))]
+COMPARED = [number for number, line in enumerate(LINES) if not chooses(line_digest(line.encode()))]
 
 
 def documents_of(folder: Path, *texts: str) -> list[HoldoutDocument]:
@@ -82,24 +82,26 @@ def documents_of(folder: Path, *texts: str) -> list[HoldoutDocument]:
     return found
 
 
-def test_the_lines_whose_digest_does_not_choose_judge(tmp_path: Path) -> None:
-    [document] = judging_lines(tmp_path, documents_of(tmp_path, "\n".join(LINES) + "\n\n"), np.zeros(0, np.uint64))
-    assert document.judging == tuple(JUDGING)
-    assert document.digests == tuple(line_digest(LINES[number].encode()) for number in JUDGING)
-    assert 10 < len(JUDGING) < 30
+def test_lines_whose_digest_does_not_choose_are_compared(tmp_path: Path) -> None:
+    [document] = find_compared_lines(
+        tmp_path, documents_of(tmp_path, "\n".join(LINES) + "\n\n"), np.zeros(0, np.uint64)
+    )
+    assert document.compared == tuple(COMPARED)
+    assert document.digests == tuple(line_digest(LINES[number].encode()) for number in COMPARED)
+    assert 10 < len(COMPARED) < 30
 
 
-def test_lines_that_were_seen_are_blank_or_repeat_do_not_judge(tmp_path: Path) -> None:
-    first, second, third = (LINES[number] for number in JUDGING[:3])
+def test_seen_blank_and_repeated_lines_are_not_compared(tmp_path: Path) -> None:
+    first, second, third = (LINES[number] for number in COMPARED[:3])
     texts = f"{first}\n\n{second}\n", f"{second}\n{third}\n", f"{first.upper()}!\n"
     documents = documents_of(tmp_path, *texts)
     none = np.zeros(0, np.uint64)
-    assert [one.judging for one in judging_lines(tmp_path, documents, none)] == [(0, 2), (1,)]
+    assert [one.compared for one in find_compared_lines(tmp_path, documents, none)] == [(0, 2), (1,)]
     seen = np.array([line_digest(second.encode())], np.uint64)
-    assert [one.judging for one in judging_lines(tmp_path, documents, seen)] == [(0,), (1,)]
-    assert [one.judging for one in judging_lines(tmp_path, documents)] == [(0, 2), (0, 1), (0,)]
+    assert [one.compared for one in find_compared_lines(tmp_path, documents, seen)] == [(0,), (1,)]
+    assert [one.compared for one in find_compared_lines(tmp_path, documents)] == [(0, 2), (0, 1), (0,)]
     bound = f"{sorted(line_digest(line.encode()) for line in (first, second, third))[1]:016x}"
-    [below] = judging_lines(tmp_path, documents, none, bound)
+    [below] = find_compared_lines(tmp_path, documents, none, bound)
     assert [f"{digest:016x}" < bound for digest in below.digests] == [True]
 
 
@@ -108,17 +110,19 @@ def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
 
     Hence the loss with index i belongs to line i of the file.
     """
-    first, second, third = (LINES[number] for number in JUDGING[:3])
+    first, second, third = (LINES[number] for number in COMPARED[:3])
     text = f"{first}\r\n{second}\x0b\x85\u2028\r{third}\n{third}"
-    [document] = judging_lines(tmp_path, documents_of(tmp_path, text), np.zeros(0, np.uint64))
-    assert set(document.judging) <= {0, 1, 2}
-    assert document.judging[-1] == 2
+    [document] = find_compared_lines(tmp_path, documents_of(tmp_path, text), np.zeros(0, np.uint64))
+    assert set(document.compared) <= {0, 1, 2}
+    assert document.compared[-1] == 2
 
 
-def test_text_that_repeats_itself_is_judged_by_its_documents(stored_documents: StoredDocuments, tmp_path: Path) -> None:
+def test_text_that_repeats_itself_is_compared_by_its_documents(
+    stored_documents: StoredDocuments, tmp_path: Path
+) -> None:
     """The models are compared on whole documents if all unseen lines also occur in the training text."""
     seen = [own(stored_documents, tmp_path)]
-    documents = judging_documents(stored_documents.dataset, stored_documents.corpus_folder, seen, fewest_lines=0)
+    documents = comparison_documents(stored_documents.dataset, stored_documents.corpus_folder, seen, fewest_lines=0)
     texts = [text for text in (VALID[0], VALID[2], VALID[4]) if not chooses(line_digest(text.encode()))]
     assert [document.sha256 for document in documents] == [sha256(text) for text in texts]
     assert texts
@@ -127,11 +131,15 @@ def test_text_that_repeats_itself_is_judged_by_its_documents(stored_documents: S
     rows = pa.table({"sha256": digests, "is_line": [True] * len(digests)})
     pq.write_table(rows.replace_schema_metadata({b"lines": b"listed"}), everything)
     assert (
-        judging_documents(stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=0)
+        comparison_documents(
+            stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=0
+        )
         == []
     )
     assert (
-        judging_documents(stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=1)
+        comparison_documents(
+            stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=1
+        )
         == documents
     )
 

@@ -9,7 +9,7 @@ import pytest
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.line_digests import line_digest
 from rnnlm.evaluation.document_losses import document_losses
-from rnnlm.evaluation.paired.holdout_documents import holdout_documents, judging_lines
+from rnnlm.evaluation.paired.holdout_documents import find_compared_lines, holdout_documents
 from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_losses
 from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.models.model_factory import build_model
@@ -35,12 +35,14 @@ def compare(stored_documents: StoredDocuments, candidate: Path, champion: Path, 
     seen, losses = folder / "seen.parquet", folder / "losses.parquet"
     write_seen_text(stored_documents.dataset, seen)
     contestants = {"candidate": load_contestant(candidate), "champion": load_contestant(champion)}
-    documents = judging_lines(stored_documents.corpus_folder, holdout_documents(stored_documents.dataset, [seen]), None)
+    documents = find_compared_lines(
+        stored_documents.corpus_folder, holdout_documents(stored_documents.dataset, [seen]), None
+    )
     write_paired_losses(contestants, documents, stored_documents.corpus_folder, losses)
     return losses
 
 
-def test_each_judging_line_has_its_loss_within_its_document(
+def test_each_compared_line_has_its_loss_within_its_document(
     stored_documents: StoredDocuments, folder: Path, tmp_path: Path
 ) -> None:
     champion = new_model(stored_documents, tmp_path / "other", seed=1)

@@ -48,7 +48,7 @@ def probe_echo_command(
     config: Annotated[
         EchoConfig,
         fields(
-            *("distances", "symbols", "training_steps", "learning_rate", "seed"),
+            *("kinds", "distances", "symbols", "training_steps", "learning_rate", "seed"),
             nonlinearity="nonlinearities",
             initialization="initializations",
             hidden="hidden_size",

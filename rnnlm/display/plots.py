@@ -31,10 +31,14 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
         axes.set_ylabel(y)
 
 
-def set_legend(figure: Any, axes: Any) -> None:
-    """Add a legend with the labels of one panel below all panels, where it covers no curve."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+def set_legend(figure: Any, *panels: Any) -> None:
+    """Add a legend with the labels of the panels below all panels, where it covers no curve.
+
+    A label of several panels is shown once.
+    """
+    found = [axes.get_legend_handles_labels() for axes in panels]
+    handles = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
 
 
 def set_plain_ticks(axis: Any, leading_digits: Sequence[float], numbers: str) -> None:

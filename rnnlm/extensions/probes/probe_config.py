@@ -40,9 +40,12 @@ class EchoConfig(Section):
     distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = setting(
         (1, 2, 5, 10, 20, 40), "Distances between the symbol and the cue, in time steps."
     )
-    nonlinearities: tuple[Nonlinearity, ...] = setting(("tanh", "relu"), "Activation functions to compare.")
+    kinds: tuple[ModelKind, ...] = setting(("elman",), "Kinds of model to compare.", added_later=True, min_length=1)
+    nonlinearities: tuple[Nonlinearity, ...] = setting(
+        ("tanh", "relu"), "Activation functions of Elman networks to compare."
+    )
     initializations: tuple[RecurrentInitialization, ...] = setting(
-        INITIALIZATIONS, "Initial recurrent matrices to compare."
+        INITIALIZATIONS, "Initial recurrent matrices of Elman networks to compare."
     )
     symbols: int = setting(8, "Number of different symbols.", ge=2, le=1_000)
     hidden_size: int = setting(64, "Number of units of each network.", ge=1, le=4_096)

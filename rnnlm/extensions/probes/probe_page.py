@@ -68,8 +68,7 @@ def echo_page(found: EchoComparison) -> Page:
     """Return a report of how often networks recall a symbol, with rows for networks and columns for distances."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
-        name = f"{score.nonlinearity}, {score.initialization}"
-        rows.setdefault(name, {"network": name})[f"{score.distance} back"] = f"{score.accuracy:.0%}"
+        rows.setdefault(score.network, {"network": score.network})[f"{score.distance} back"] = f"{score.accuracy:.0%}"
     return Page(
         title="What networks of each kind remember",
         tables={"": list(rows.values())},

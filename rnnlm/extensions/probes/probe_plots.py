@@ -5,7 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rnnlm.display.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_legend, set_titles
+from rnnlm.display.plots import (
+    BLUE,
+    BROWN,
+    GREEN,
+    GREY,
+    INK,
+    OLIVE,
+    ORANGE,
+    PALE,
+    PINK,
+    PURPLE,
+    RED,
+    new_figure,
+    set_legend,
+    set_titles,
+)
 from rnnlm.extensions.probes.probe_records import (
     AbilityComparison,
     EchoComparison,
@@ -15,10 +30,8 @@ from rnnlm.extensions.probes.probe_records import (
 )
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
-# The widths of lines that are drawn over one another. They are different, so that all lines are visible where they
-# coincide.
-OVERLAID_WIDTHS = (4.5, 3.0, 1.5)
 SCALED = RED
+KIND_COLOURS = (GREEN, PURPLE, RED, BROWN, PINK, OLIVE)  # The colours of kinds other than Elman networks.
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 FLOOR = 1e-12  # The smallest gradient norm that is drawn.
 
@@ -63,24 +76,25 @@ def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
 
 
 def draw_echo(found: EchoComparison, picture: Path) -> None:
-    """Plot the accuracy at the cue against the distance as a PNG file, with a panel per nonlinearity.
+    """Plot the accuracy at the cue against the distance as a PNG file.
 
-    A dotted line shows the accuracy of guessing.
+    There is a panel for each nonlinearity of Elman networks, and one for the other kinds. A dotted line shows the
+    accuracy of guessing.
     """
-    scores, chance = found.scores, 100 / found.settings["symbols"]
-    kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
-    figure, panels = new_figure((5 * len(kinds), 3.8), columns=len(kinds), sharey="row")
-    distances = sorted({score.distance for score in scores})
-    for axes, kind in zip(panels, kinds, strict=True):
-        for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
-            line = {
-                score.distance: 100 * score.accuracy
-                for score in sorted(scores, key=lambda score: score.distance)
-                if (score.nonlinearity, score.initialization) == (kind, start)
-            }
-            if line:
-                dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
-                axes.plot(list(line), list(line.values()), color=colour, label=start, **dots)
+    chance = 100 / found.settings["symbols"]
+    # The accuracies of each network by distance, for each panel.
+    lines: dict[str, dict[str, dict[int, float]]] = {}
+    for score in sorted(found.scores, key=lambda score: score.distance):
+        panel, label = (score.nonlinearity or "other kinds"), (score.initialization or score.kind)
+        lines.setdefault(panel, {}).setdefault(label, {})[score.distance] = 100 * score.accuracy
+    figure, panels = new_figure((5 * len(lines), 3.8), columns=len(lines), sharey="row")
+    distances = sorted({score.distance for score in found.scores})
+    for axes, (kind, networks) in zip(panels, lines.items(), strict=True):
+        for number, (label, line) in enumerate(networks.items()):
+            width = max(1.0, 4.5 - 1.5 * number)  # The lines are narrower and narrower, so that all remain visible.
+            dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
+            colour = START_COLOURS.get(label, KIND_COLOURS[number % len(KIND_COLOURS)])
+            axes.plot(list(line), list(line.values()), color=colour, label=label, **dots)
         axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
         axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")
@@ -88,7 +102,7 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
         axes.set_xticks([], minor=True)
         axes.set_ylim(0, 104)
         set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
-    set_legend(figure, panels[0])
+    set_legend(figure, *panels)
     figure.savefig(picture, format="png")
 
 

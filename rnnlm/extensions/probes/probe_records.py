@@ -66,11 +66,17 @@ class EchoScore(Record):
     `accuracy` is the fraction of rows whose symbol was predicted at the cue. Guessing gives 1 / symbols.
     """
 
-    nonlinearity: Nonlinearity
-    initialization: RecurrentInitialization
+    kind: str = "elman"
+    nonlinearity: Nonlinearity | None = None  # The nonlinearity and the initialization of an Elman network.
+    initialization: RecurrentInitialization | None = None
     distance: int
     accuracy: float
     final_loss: float  # The loss at the cue in nats, averaged over the last tenth of the training steps.
+
+    @property
+    def network(self) -> str:
+        """The name of the network: its kind, or the settings of an Elman network."""
+        return f"{self.nonlinearity}, {self.initialization}" if self.nonlinearity else self.kind
 
 
 class AbilityScore(Record):
@@ -139,7 +145,7 @@ class EchoComparison(ProbeComparison):
         """The accuracy at the cue by time steps back to the symbol, for each network."""
         series: MetricSeries = {}
         for score in self.scores:
-            name = f"echo_accuracy/{score.nonlinearity}_{score.initialization}"
+            name = f"echo_accuracy/{score.network.replace(', ', '_')}"
             series.setdefault(name, []).append((score.distance, score.accuracy))
         return series
 

@@ -24,6 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rnnlm.display.text_layout import terminal_text, visible
 from rnnlm.errors import RnnlmError, TrackingError
+from rnnlm.runtime.garbage_collection import collect_rarely
 from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
@@ -287,6 +288,7 @@ def console_entry() -> NoReturn:
     # Files are not writable by other users, because later commands load files of the rnnlm home and may execute their
     # code.
     os.umask(os.umask(0o022) | 0o022)
+    collect_rarely()
     fill_standard_streams()
     check_open_files()
     check_current_folder()

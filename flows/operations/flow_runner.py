@@ -12,6 +12,7 @@ from flows.operations.prefect_environment import LOCAL_API
 from flows.operations.prefect_query import access_problem, health_problem
 from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
+from rnnlm.runtime.garbage_collection import collect_as_usual
 from rnnlm.storage.disk_errors import refuse_damaged_database
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import check_addresses, import_mlflow
@@ -67,6 +68,7 @@ def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable
     # Logging is set up again, because the import of Prefect's flows has set Prefect's settings.
     set_up_console(detail)
     show_library_lines()
+    collect_as_usual()
     return found
 
 

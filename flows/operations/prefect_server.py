@@ -4,6 +4,7 @@ Prefect's own command starts a server that responds to everyone who can reach it
 is set by environment variables. It refuses requests with a foreign Host header or from pages of other sites.
 """
 
+import logging
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rnnlm.runtime.accept_errors import shorten_accept_errors
+from rnnlm.runtime.garbage_collection import collect_as_usual, collect_rarely
 from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst, only
 from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 
@@ -36,6 +38,7 @@ def guarded_app() -> "ASGIApp":
     for handler in console_handlers():
         handler.addFilter(full_disk)
         handler.addFilter(busy_in_one_line)
+    collect_as_usual()
     return TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False)
 
 
@@ -59,9 +62,14 @@ def run_server(listener: socket.socket, *, temporary: bool) -> None:
     if temporary:
         threading.Thread(target=stop_at_end_of_input, daemon=True).start()
     server.run(sockets=[listener])
+    # The services have stopped and the database is closed. Python's teardown of all modules, for which a command would
+    # wait, takes longer than a second.
+    logging.shutdown()
+    os._exit(0 if server.started else 1)
 
 
 if __name__ == "__main__":
+    collect_rarely()
     option, number = sys.argv[1], int(sys.argv[2])
     if option == "--descriptor":
         run_server(socket.socket(fileno=number), temporary=True)

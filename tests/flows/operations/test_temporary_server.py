@@ -1,6 +1,8 @@
 """A temporary Prefect server runs only inside its `with` block."""
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -30,3 +32,25 @@ def test_a_run_with_the_variables_of_env_needs_no_server(tracked_home: Home) -> 
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "the run uses a temporary one" in done.stderr
+
+
+@pytest.mark.long
+def test_what_is_sent_last_is_stored_when_the_server_has_ended(tracked_home: Home) -> None:
+    """The server leaves out Python's teardown, but not the end of its services and the closing of its database."""
+    code = """
+from flows.operations.prefect_environment import set_environment
+from rnnlm.storage.home import find_home
+
+set_environment(find_home())
+from flows.operations.flow_runner import home_server
+
+with home_server(find_home()):
+    from prefect.events import emit_event
+    emit_event("rnnlm.last", resource={"prefect.resource.id": "rnnlm.test"})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    folder = tracked_home.root / "prefect"
+    assert not list(folder.glob("prefect.db-*"))
+    with contextlib.closing(sqlite3.connect(folder / "prefect.db")) as connection:
+        assert connection.execute("select event from events where event = 'rnnlm.last'").fetchall() == [("rnnlm.last",)]

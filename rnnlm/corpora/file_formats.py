@@ -31,9 +31,9 @@ from rnnlm.errors import CorpusError
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 # The suffixes of documents that are zip files but are not read as archives.
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
-OFFICE = "a document that is not read; save it as .txt, .html or .docx"
+OFFICE = "a document in a format that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
-OTHER_SPLIT = "other names tell a split and this does not; rename it"
+OTHER_SPLIT = "other files name their split and this one does not; rename it"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class TextReader:
             for name, reason in sorted((name, reason) for name, reason in reasons.items() if reason):
                 self.report.leave_out(full_name(file, name), ARCHIVE_INSIDE if reason == ARCHIVE else reason)
             if not members and any(map(is_archive_name, names)):
-                raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
+                raise CorpusError(f"{file.label}: has only archives, which are not opened inside an archive; unpack it")
             inside = named_splits(members)
             plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
         roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}

@@ -99,7 +99,7 @@ def test_networks_are_mixed_to_a_version_that_answers(
     assert "ensemble of 2" in said(capsys, "runs")
     assert json.loads(said(capsys, "generate", f"{NAME}/{number}", "--prompt", "the cat", "--json"))
     assert "best guesses" in said(capsys, "explain", "the cat sees the dog .", f"{NAME}/{number}")
-    assert "one network is needed" in refused(
+    assert "expected a single network" in refused(
         capsys, "export", f"{NAME}/{number}", "--format", "onnx", "--output", "x.onnx"
     )
     assert "dynamic + cache" in said(capsys, "evaluate", f"{NAME}/{number}", "--dynamic", "--cache")

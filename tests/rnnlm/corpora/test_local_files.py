@@ -41,7 +41,7 @@ def test_no_link_is_followed_out_of_the_folder(home: Home, tmp_path: Path) -> No
     assert found["out.txt"] == found["outfolder"] == "a link that leaves the folder"
     assert found["infolder"] == "a link to a folder"
     assert found["again.txt"] == "a link to a file that is read itself"
-    assert found["gone.txt"] == "a link to nothing"
+    assert found["gone.txt"] == "a link whose target does not exist"
     assert found["key.txt"] == "a link to a hidden file"
     assert found[".keys"] == "hidden"
 

@@ -77,7 +77,9 @@ class ScoreRequest(Message):
         for index, text in enumerate(self.texts):
             characters += len(text)
             if characters > MAXIMUM_TEXT:
-                raise ValueError(f"text {index}: the list has more than {MAXIMUM_TEXT:,} characters from here on")
+                raise ValueError(
+                    f"the list has more than {MAXIMUM_TEXT:,} characters up to text {index}; send fewer texts at once"
+                )
         return self
 
     @property

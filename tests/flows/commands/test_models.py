@@ -57,7 +57,7 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
     assert value["corpus_digest"] == toy_dataset.corpus_digest
     # The validation text of the toy corpus is one document with 24 lines.
     assert (value["evidence"]["documents"], value["evidence"]["lines"]) == (1, 24)
-    assert "because it has read no newer text" in " ".join(text.split())
+    assert "because it was trained on no newer text" in " ".join(text.split())
     assert [parent["model_version"] for parent in value["parents"]] == [1]
 
 

@@ -177,7 +177,7 @@ class TextReader:
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind == "html" and suffix_of(opened.plain_name) not in DOCUMENT_SUFFIXES:
-            self.report.note(label, f"an HTML page, of which the prose is read; {PAGE_INSTEAD}", "format")
+            self.report.note(label, f"an HTML page, whose prose is read; {PAGE_INSTEAD}", "format")
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])

@@ -77,8 +77,8 @@ def full_reference(home: Home, wanted: str | None) -> str:
             raise ModelError(f"no registered model has a champion; {known_models(home)}")
         if len(names) > 1:
             raise ModelError(
-                f"which model? Name one, such as {names[0]}; for a deployment, as `model` in its parameter `config`;\n"
-                f"{known_models(home)}"
+                f"{len(names)} models have a champion; name one, such as {names[0]} "
+                f"(a deployment has it as `model` in `config`);\n{known_models(home)}"
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)

@@ -73,7 +73,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
     facts = {
         "warning": comparison.score_warnings,
         "scored": f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers "
-        "do not compare, bits per byte do",
+        "are not comparable, but bits per byte are",
     }
     pairs = columns([pair_row(pair, split) for pair in comparison.pairs])
     return "\n".join([*columns(rows), "", *pairs, "", *fact_lines(facts)])

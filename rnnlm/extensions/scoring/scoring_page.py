@@ -41,7 +41,9 @@ def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
             "strange": strange,
         },
         tables={
-            "the strangest: by how many median deviations": strange_rows(scored.strange, config.document),
+            "the strangest; `by` counts median deviations from the median": strange_rows(
+                scored.strange, config.document
+            ),
             "bits per byte": quantile_rows(compared) if compared else [],
             **left_out_tables(scoring.left_out),
         },

@@ -327,7 +327,7 @@ def test_a_page_instead_of_text_is_read_and_told(
 ) -> None:
     path = write(tmp_path / name, beginning + PAGE)
     assert stored(home, path)["text"] == "Sign in to go on.\n\nAccept the terms.\n\nEnd.\n\n"
-    assert f"{name} (an HTML page, of which the prose is read; the server may require a login)" in caplog.text
+    assert f"{name} (an HTML page, whose prose is read; the server may require a login)" in caplog.text
 
 
 @pytest.mark.parametrize(

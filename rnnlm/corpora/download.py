@@ -54,9 +54,9 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     advice = "; rnnlm inspect lists all" if is_local else ""
     log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
-        role = "text" if "text" in corpus.files else "train"
+        whole = "the text" if "text" in corpus.files else "the training text"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
-        logger.info("corpus: the documents of %s are divided into splits by their digests: %s", role, shares)
+        logger.info("corpus: the documents of %s are divided into splits by their digests: %s", whole, shares)
     if corpus.document_lines:
         logger.info("corpus: the text is small, so it is split line by line, and no split is empty")
     if corpus.sample:

@@ -130,7 +130,9 @@ class TextReader:
             for name, reason in sorted((name, reason) for name, reason in reasons.items() if reason):
                 self.report.leave_out(full_name(file, name), ARCHIVE_INSIDE if reason == ARCHIVE else reason)
             if not members and any(map(is_archive_name, names)):
-                raise CorpusError(f"{file.label}: has only archives, which are not opened inside an archive; unpack it")
+                raise CorpusError(
+                    f"{file.label}: has archives but no text; unpack it, because archives inside it are not opened"
+                )
             inside = named_splits(members)
             plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
         roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}

@@ -49,7 +49,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
         return errors[0]
     names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)
     guesses = {error.guess or "" for error in errors}
-    advice = "convert the files to UTF-8 (the names are followed by guesses of the encoding)"
+    advice = "convert the files to UTF-8 (each name is followed by a guess of its encoding)"
     if len(guesses) == 1 and "" not in guesses:
         advice = f"set corpus.encoding={guesses.pop()} (a guess)"
     return CorpusError(

@@ -101,7 +101,10 @@ def seeds_sentence(comparison: ModelComparison) -> str:
     if len(trained) < 2:
         return ""
     if any(result.perplexity_margin is None for result in trained):
-        return "each model was trained once, so a small difference may come from the seed; --seeds 3 shows how much"
+        return (
+            "each model was trained once, so a small difference may come from the seed; "
+            "--seeds 3 shows how much training varies"
+        )
     close = [
         f"{short_name(first.model)} and {short_name(second.model)}"
         for first, second in itertools.pairwise(trained)

@@ -78,7 +78,7 @@ class ScoreRequest(Message):
             characters += len(text)
             if characters > MAXIMUM_TEXT:
                 raise ValueError(
-                    f"the list has more than {MAXIMUM_TEXT:,} characters up to text {index}; send fewer texts at once"
+                    f"text {index}: the texts up to this one have more than {MAXIMUM_TEXT:,} characters; send fewer"
                 )
         return self
 

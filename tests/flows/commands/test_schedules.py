@@ -64,7 +64,8 @@ class RefusingServer(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"), [(500, "see the server's log: rnnlm logs"), (401, "set PREFECT_API_AUTH_STRING to the USER:PASSWORD")]
+    ("status", "advice"),
+    [(500, "see the server's log: rnnlm logs"), (401, "set PREFECT_API_AUTH_STRING to the USER:PASSWORD")],
 )
 @pytest.mark.parametrize("command", [["trigger", "mine"], ["schedules"]])
 def test_a_server_that_refuses_ends_the_command_with_advice(

@@ -217,9 +217,7 @@ def test_damaged_zips_are_refused(home: Home, tmp_path: Path) -> None:
 def test_archives_inside_archives_are_not_opened(home: Home, tmp_path: Path) -> None:
     inner = tar_of({"train.txt": TEXT})
     for name in ("inner.tar", "inner.tar.gz", "inner.zip"):
-        refused(
-            home, tmp_path / "a.zip", zip_of({name: inner}), "only archives, which are not opened inside an archive"
-        )
+        refused(home, tmp_path / "a.zip", zip_of({name: inner}), "has archives but no text; unpack it")
     refused(home, tmp_path / "a.zip", zip_of({"hidden.txt": inner}), "archive inside an archive")
     (tmp_path / "a.zip").write_bytes(zip_of({"inner.tar": inner, "a.txt": TEXT}))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.zip")))

@@ -214,7 +214,7 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
     config = CorpusConfig(source=str(tmp_path / "data"), valid_share=0.2, test_share=0.2)
     with caplog.at_level(logging.INFO):
         corpus = obtain_corpus(home, config)
-    assert "the documents of train are divided into splits" in caplog.text
+    assert "the documents of the training text are divided into splits" in caplog.text
     assert all(f"{split} 20.0%" in caplog.text for split in carved)
     from_train = {document.split for document in corpus_documents(corpus) if document.source_file == "train.txt"}
     assert from_train == {"train"} | carved

@@ -94,7 +94,7 @@ def pipeline_flow(
     )
     if seeds > 1 and config.training.start_from != "nothing":
         raise ConfigError(
-            "several seeds must start from random weights: set training.start_from=nothing, or seeds to 1"
+            "several seeds must start from random weights; set training.start_from=nothing, or seeds to 1"
         )
     with run_limits(config.limits):
         prepared = prepare(config)

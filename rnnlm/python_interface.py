@@ -65,7 +65,8 @@ def train(
         return open_model(place, f"models:/{registered.name}/{registered.version}")
     except TrackingError as error:
         raise ModelError(
-            f"the model is trained, but MLflow failed: {error}.\nCall rnnlm.train again: it goes on from there."
+            f"the model is trained, but MLflow failed: {error}.\n"
+            "Call rnnlm.train again; it keeps the trained model and continues from there."
         ) from error
 
 
@@ -86,8 +87,8 @@ def load(model: AnyPath | None = None, *, home: AnyPath | None = None) -> "Model
     is_folder = wanted is not None and expanded(wanted).is_dir()
     if not place.root.is_dir() and not is_folder:
         raise HomeError(
-            f"{place.root}: there is no home, so there are no models.\n"
-            "Give the folder of one as home=, or set RNNLM_HOME; rnnlm.train(…) and `rnnlm run` make one."
+            f"{place.root}: there is no rnnlm home here, so there are no models.\n"
+            "Give the folder of a home as home=, or set RNNLM_HOME; rnnlm.train(…) and `rnnlm run` make a home."
         )
     quieten_libraries()
     from rnnlm.trained_model import open_model
@@ -95,7 +96,9 @@ def load(model: AnyPath | None = None, *, home: AnyPath | None = None) -> "Model
     try:
         return open_model(place, wanted)
     except TrackingError as error:
-        raise ModelError(f"MLflow failed: {error}; try again, or give the folder of a run") from error
+        raise ModelError(
+            f"MLflow failed: {error}; try again, or give the folder of a run instead of a registered name"
+        ) from error
 
 
 def home_of(folder: AnyPath | None) -> Home:

@@ -90,7 +90,9 @@ class Model:
         """
         (row,) = self.score([text]).itertuples()
         if math.isnan(row.perplexity):
-            raise TextError(f"{shown(text)}: there is nothing to predict in this text; give one with a word in it")
+            raise TextError(
+                f"{shown(text)}: there is nothing to predict in this text; give a text with at least one word"
+            )
         return float(row.perplexity)
 
     def generate(self, prompt: str = "", n: int = 1, seed: int = 0, **settings: Any) -> list[str]:

@@ -54,7 +54,11 @@ def models_command(
     rnnlm models show rnnlm-python-docs@challenger
     """
     versions = list_models(session.home)
-    nothing = "no models of that dataset: rnnlm models" if versions and dataset else "no models yet: rnnlm run"
+    nothing = (
+        "no models of that dataset; rnnlm models lists all"
+        if versions and dataset
+        else "no models yet; rnnlm run trains one"
+    )
     if dataset:
         versions = of_dataset(versions, dataset)
     if best:

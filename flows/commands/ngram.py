@@ -45,6 +45,10 @@ def ngram_text(result: "NgramResult") -> str:
         "unknown": f"{result.unknown_rate:.2%}",
         "seconds": f"{result.seconds:.1f}",
     }
-    note = [] if result.normalised else ["not a normalised distribution: not comparable with perplexities"]
+    note = (
+        []
+        if result.normalised
+        else ["this is not a normalised distribution, so it is not comparable with perplexities"]
+    )
     samples = [line for sample in result.samples for line in ("", sample.text)]
     return "\n".join([*columns([row]), *note, *samples])

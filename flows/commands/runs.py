@@ -45,7 +45,7 @@ def runs_command(
     runs.sort(key=lambda run: run.started, reverse=True)
     if changes:
         runs.sort(key=lambda run: (run.corpus, run.validation_perplexity or math.inf))
-    lines = columns([run_row(run) for run in runs]) if runs else ["no runs yet: rnnlm run"]
+    lines = columns([run_row(run) for run in runs]) if runs else ["no runs yet; rnnlm run starts one"]
     if changes and runs:
         heads, rows = lines[: -len(runs)], lines[-len(runs) :]
         lines = [*heads, *(line for run, row in zip(runs, rows, strict=True) for line in (row, *change_lines(run)))]

@@ -105,7 +105,9 @@ def schedules_command(session: Session) -> None:
         }
         for row in rows
     ]
-    heads, *lines = columns(table) if table else ["nothing is scheduled: rnnlm schedule --corpus my-folder/"]
+    heads, *lines = (
+        columns(table) if table else ["nothing is scheduled; rnnlm schedule --corpus my-folder/ adds a schedule"]
+    )
     corpora = (f"  corpus {row.corpus}" if row.corpus else "" for row in rows)
     lines = [line for pair in zip(lines, corpora, strict=True) for line in pair if line]
     session.print_result("\n".join([heads, *lines]), rows)
@@ -200,18 +202,20 @@ def prefect_query() -> Iterator[PrefectQuery]:
     if address is None:
         raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")
     if problem := health_problem(address):
-        raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it: rnnlm up")
+        raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it with rnnlm up")
     try:
         yield PrefectQuery(address)
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         advice = "see the server's log: rnnlm logs"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            advice = "set PREFECT_API_AUTH_STRING=USER:PASSWORD, as the server has it"
+            advice = "set PREFECT_API_AUTH_STRING to the USER:PASSWORD of that server"
         raise ConfigError(f"PREFECT_API_URL={address}: Prefect answered with status {status};\n{advice}") from error
     except httpx.HTTPError as error:
         reason = str(error) or type(error).__name__
-        raise ConfigError(f"PREFECT_API_URL={address}: Prefect stopped answering ({reason});\nrun it again") from error
+        raise ConfigError(
+            f"PREFECT_API_URL={address}: Prefect stopped answering ({reason});\nrun the command again"
+        ) from error
 
 
 def prefect_client() -> "SyncPrefectClient":

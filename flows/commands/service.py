@@ -63,8 +63,8 @@ def up_command(
         asked, has = (port, mlflow_port), (running.prefect_port, running.mlflow_port)
         if asked not in (has, (PREFECT_PORT, MLFLOW_PORT)):
             raise ConfigError(
-                f"already up on the ports {has[0]} and {has[1]}, not on {port} and {mlflow_port};\n"
-                "stop it first: rnnlm down"
+                f"the servers are already up, on the ports {has[0]} and {has[1]}, not on {port} and {mlflow_port};\n"
+                "stop them first with rnnlm down"
             )
         session.print_result(f"already up\n{up_text(session, running)}", asdict(running))
         return
@@ -140,7 +140,7 @@ def status_command(session: Session) -> None:
 
 
 def status_text(status: "HomeStatus") -> str:
-    lines = [labelled("home", status.home), *listed("servers", status.servers or ["not up: rnnlm up"])]
+    lines = [labelled("home", status.home), *listed("servers", status.servers or ["not up; rnnlm up starts them"])]
     for run in status.running:
         state = "" if run.state == "Running" else f"; {run.state}"
         lines += listed("running", [run.name, f"since {run.when}{state}" + (f"; {run.note}" if run.note else "")])

@@ -68,7 +68,7 @@ def backup_command(
     if backup.damaged:
         raise HomeError(
             f"{session.home.root}: {len(backup.damaged)} files were damaged or missing, first: {backup.damaged[0]};\n"
-            "the backup has what could be read. Keep an earlier one."
+            "the backup contains what could be read. Keep an earlier backup."
         )
 
 

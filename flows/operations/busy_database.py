@@ -67,6 +67,6 @@ def busy_in_one_line(record: logging.LogRecord) -> bool:
     """
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and LOCKED in str(error):
-        record.msg = f"{record.getMessage().partition(chr(10))[0]}: the database was busy; it is tried again"
+        record.msg = f"{record.getMessage().partition(chr(10))[0]}: the database was busy, so this is tried again"
         record.args, record.exc_info, record.exc_text = (), None, None
     return True

@@ -45,7 +45,7 @@ def run_flow(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
     if problem:  # The address is that of `rnnlm env`, but no server is running there.
-        logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
+        logger.warning("no Prefect server answers at %s (%s), so the run uses a temporary server", server, problem)
     elif server:
         try:
             loaded = load_flow(flow, detail)  # Loading the flow sets up logging, which must precede settle_or_warn().
@@ -54,7 +54,9 @@ def run_flow(
         except TransportError:
             if not health_problem(server):
                 raise
-        logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
+        logger.warning(
+            "the Prefect server at %s has gone; finished work is kept, and a temporary server runs the rest", server
+        )
         drain_prefect_workers(seconds=1.0)  # Stop Prefect's threads, so that new ones use the new address.
     with home_server(home, lambda: load_flow(flow, detail)):
         settle_or_warn(home)

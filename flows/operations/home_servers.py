@@ -78,7 +78,7 @@ def home_password(home: Home) -> str:
         if (problem := problem_of_password(path)) is not None:
             raise HomeError(
                 f"{path}: {problem}, so it is not used as the password of this home's servers.\n"
-                f"Delete it, and the next rnnlm up makes another."
+                f"Delete it; the next rnnlm up makes another."
             )
         return path.read_text(encoding="utf-8").strip()
 
@@ -86,7 +86,7 @@ def home_password(home: Home) -> str:
 def problem_of_password(path: Path) -> str | None:
     """Return why the password is unsafe, such as a file that another user can read, or None if it is safe."""
     if path.is_symlink() or not path.is_file():
-        return "it is no file"
+        return "it is not a file"
     found = path.stat()
     if found.st_uid != os.getuid():
         return "another user owns it"

@@ -53,7 +53,7 @@ def access_problem(address: str) -> str:
     except httpx.HTTPError as error:
         return str(error) or type(error).__name__
     refused = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-    return "the one there asks for another password, so it may be another home's" if refused else ""
+    return "a server there asks for another password, so it may belong to another home" if refused else ""
 
 
 def is_night(run: dict[str, Any]) -> bool:

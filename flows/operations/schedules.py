@@ -108,7 +108,7 @@ def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezo
     Limits that the user did not set are taken from `nightly`.
     """
     if name in {plan["name"] for plan in read_plans()}:
-        raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
+        raise ConfigError(f"--name {name}: a deployment of this name comes with rnnlm; choose another name")
     if config.corpus.source != config.corpus.public_source:
         raise ConfigError(
             "--corpus: a schedule would store the password of the address in Prefect's database;\n"
@@ -176,7 +176,7 @@ def unschedule(client: "SyncPrefectClient", query: PrefectQuery, name: str) -> s
         client.delete_deployment(UUID(deployment["id"]))
         return f"deleted {full}; its runs, corpora and models stay"
     client.pause_deployment(UUID(deployment["id"]))
-    return f"paused {full}: it comes with rnnlm; to resume it, switch it on on its page in the Prefect UI"
+    return f"paused {full}, because it comes with rnnlm; to resume it, switch it on in the Prefect UI"
 
 
 def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:

@@ -128,7 +128,11 @@ def runs_of(query: PrefectQuery) -> dict[str, Any]:
 def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     if running is None:
         left = len(find_home_processes(home).services)
-        return (f"not up, but {left} processes of a killed rnnlm up are left: rnnlm down, or rnnlm up",) if left else ()
+        return (
+            (f"not up, but {left} processes of a killed rnnlm up are left; rnnlm down or rnnlm up ends them",)
+            if left
+            else ()
+        )
     since = local_time(running.started)
     answers = {
         running.prefect_url: health_problem(running.prefect_api),

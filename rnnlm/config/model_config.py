@@ -124,7 +124,7 @@ class ModelConfig(Section):
     def check_name(cls, name: str) -> str:
         if name not in KINDS and not OWN_KIND.fullmatch(name):
             expected = f"; expected {', '.join(KINDS)}, or package.module:Class"
-            raise ValueError(f"there is no kind {name!r}{close_to(name, KINDS) or expected}")
+            raise ValueError(f"there is no kind of model {name!r}{close_to(name, KINDS) or expected}")
         return name
 
     @model_validator(mode="after")

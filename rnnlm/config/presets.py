@@ -125,7 +125,7 @@ def settings_of(file: Path) -> dict[str, Any]:
     try:
         flat = flatten(upgrade(read_settings(file)))
     except RecursionError:
-        raise ConfigError(f"--config {file}: no valid YAML; an alias contains itself") from None
+        raise ConfigError(f"--config {file}: is not valid YAML, because an alias contains itself") from None
     for path, value in list(flat.items()):
         if is_section_path(path):
             if value is not None:
@@ -156,7 +156,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         raise ConfigError(
-            f"--config {file}: no valid YAML{line}; expected lines such as model: {{layers: 2}}"
+            f"--config {file}: is not valid YAML{line}; expected lines such as model: {{layers: 2}}"
         ) from None
     if not isinstance(values, dict):
         raise ConfigError(f"--config {file}: expected sections with fields, such as model: {{layers: 2}}")

@@ -28,7 +28,7 @@ MESSAGES = {  # The text with the expected value for each of pydantic's error ty
     "bool_parsing": "expected true or false",
     "bool_type": "expected true or false",
     "string_type": "expected text",
-    "string_unicode": "expected text in UTF-8; of a file whose name is in another encoding, give the folder",
+    "string_unicode": "expected text in UTF-8; if a file's name has another encoding, give its folder",
     "string_too_short": "expected at least {min_length} character(s)",
     "string_too_long": "expected at most {max_length:,} characters",
     "tuple_type": "expected a list, such as [1, 2]",

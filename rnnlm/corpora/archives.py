@@ -60,13 +60,14 @@ def archive_members(
     for count, entry in enumerate(entries):
         if count == config.maximum_archive_members:
             raise CorpusError(
-                f"{label}: has more than {config.maximum_archive_members:,} members (corpus.maximum_archive_members)"
+                f"{label}: has more than {config.maximum_archive_members:,} members; "
+                "if you trust the archive, raise corpus.maximum_archive_members"
             )
         member = f"{label}: {printable(entry.name)}"
         if reason := distrust(entry):
-            raise CorpusError(f"{member}: {reason}; such an archive is not trusted")
+            raise CorpusError(f"{member}: {reason}, so the archive is not trusted; unpack it and give the folder")
         if entry.kind == "device":
-            raise CorpusError(f"{member}: is a device or a pipe; give an archive that holds only files")
+            raise CorpusError(f"{member}: is a device or a pipe; give an archive that contains only files")
         if entry.kind == "file":
             with damage_explained(member, kind):
                 stream = Unpacked(entry.open(), kind, member, meter) if entry.name in wanted else None

@@ -48,4 +48,6 @@ def without_gutenberg_frame(pieces: Iterator[str], label: str) -> Iterator[str]:
             yield line
         inside = inside or bool(BEGIN.match(line))
     missing = "END" if inside else "START"
-    raise CorpusError(f"{label}: no line begins with *** {missing} OF; did Project Gutenberg change its format?")
+    raise CorpusError(
+        f"{label}: expected a line that begins with *** {missing} OF; Project Gutenberg may have changed its format"
+    )

@@ -60,10 +60,13 @@ class Meter:
         self.unpacked_bytes += count
         most, ratio = self.config.maximum_unpacked_bytes, self.config.maximum_unpacking_ratio
         if self.earlier_bytes + self.unpacked_bytes > most:
-            raise CorpusError(f"{label}: unpacks to more than {most:,} bytes (corpus.maximum_unpacked_bytes)")
+            raise CorpusError(
+                f"{label}: unpacks to more than {most:,} bytes; if you trust it, raise corpus.maximum_unpacked_bytes"
+            )
         if self.unpacked_bytes > max(RATIO_FROM_BYTES, ratio * self.packed_bytes):
             raise CorpusError(
-                f"{label}: unpacks to more than {ratio:g} times its size (corpus.maximum_unpacking_ratio)"
+                f"{label}: unpacks to more than {ratio:g} times its size; "
+                "if you trust it, raise corpus.maximum_unpacking_ratio"
             )
 
 
@@ -121,10 +124,10 @@ def damage_explained(label: str, kind: str) -> Iterator[None]:
             raise unreadable(label, error) from error
         if isinstance(error, NotImplementedError):
             raise CorpusError(
-                f"{label}: {kind} data of a kind that is not read ({reason}); write it in another"
+                f"{label}: this variant of {kind} cannot be read ({reason}); compress the file in another way"
             ) from error
         if isinstance(error, MemoryError):
-            raise CorpusError(f"{label}: needs more memory to be unpacked than there is ({reason})") from error
+            raise CorpusError(f"{label}: unpacking it needs more memory than is available ({reason})") from error
         if "decrypt" in reason:
             raise CorpusError(f"{label}: is encrypted ({reason}); decrypt it and give the result") from error
         raise CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again") from error

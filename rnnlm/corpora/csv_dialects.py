@@ -83,7 +83,7 @@ class Dialect(NamedTuple):
 
     def __str__(self) -> str:
         names = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
-        return f"cells divided by {names[self.delimiter]}, quotes {QUOTES_READ_AS[self.quoting]}"
+        return f"cells separated by {names[self.delimiter]}, quotes {QUOTES_READ_AS[self.quoting]}"
 
 
 QUOTES_READ_AS: dict[Quoting, str] = {

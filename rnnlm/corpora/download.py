@@ -55,14 +55,14 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     advice = "; rnnlm inspect lists all" if is_local else ""
     log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
-        role = "text" if "text" in corpus.files else "train"
+        whole = "the text" if "text" in corpus.files else "the training text"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
-        logger.info("corpus: a digest of each document divides %s into splits: %s", role, shares)
+        logger.info("corpus: the documents of %s are divided into splits by their digests: %s", whole, shares)
     if corpus.document_lines:
-        logger.info("corpus: a small text: it is cut by line, so that no split is empty")
+        logger.info("corpus: the text is small, so it is split line by line, and no split is empty")
     if corpus.sample:
         count, size = f"{config.maximum_documents:,}", f"{corpus.sample.byte_count:,}"
-        logger.info("corpus: sampled at most %s training documents, %s bytes, chosen by their digests", count, size)
+        logger.info("corpus: at most %s training documents (%s bytes) are used, chosen by their digests", count, size)
     return corpus
 
 
@@ -90,7 +90,8 @@ def configured_source(config: CorpusConfig) -> Source:
         check_roles(config.source, named_splits(names))
         if unclear := unclear_split_names(names):
             logger.warning(
-                "%s: read as ordinary text: %s; a split is named test.txt, or news-test.txt beside news-train.txt",
+                "%s: these files are read as ordinary text, not as splits: %s;\n"
+                "name a split test.txt, or news-test.txt beside news-train.txt",
                 config.source,
                 shortened(unclear),
             )
@@ -148,7 +149,9 @@ def known_text(home: Home, config: StoredText) -> CorpusRecord:
     if folder.exists():
         mark_used(folder)
         if (damage := find_new_damage(home, folder)) is not None:
-            raise CorpusError(f"{folder}: the text is damaged: {damage}.\nRun rnnlm prepare with its corpus again.")
+            raise CorpusError(
+                f"{folder}: the stored text is damaged: {damage}.\nRun rnnlm prepare with its corpus again."
+            )
         return stored_text(home, config, digest)
     told = f"{config.public_source}: the text that the model was trained on, sha256 {digest[:12]}, is not in this home"
     try:
@@ -157,6 +160,6 @@ def known_text(home: Home, config: StoredText) -> CorpusRecord:
         raise CorpusError(f"{told}:\n{str(error).splitlines()[0]};\ngive a text: --corpus TEXT") from error
     if corpus.digest != digest:
         raise CorpusError(
-            f"{told},\nand its source has another by now, sha256 {corpus.digest[:12]};\ngive a text: --corpus TEXT"
+            f"{told},\nand its source now has another text, sha256 {corpus.digest[:12]};\ngive a text: --corpus TEXT"
         )
     return corpus

@@ -30,8 +30,9 @@ class Deadline:
         """Raise FetchError if the deadline has passed or no caller waits for the download any longer."""
         if time.monotonic() > self.end or self.abandoned.is_set():
             raise FetchError(
-                f"{self.label}: took more than {self.maximum_seconds:,.0f} s (corpus.maximum_download_seconds);\n"
-                "run again (if the server can resume, the received bytes are kept), or raise it"
+                f"{self.label}: the download took more than {self.maximum_seconds:,.0f} s;\n"
+                "run again (if the server can resume, the received bytes are kept), or raise\n"
+                "corpus.maximum_download_seconds"
             )
 
     def enforce(self, work: Callable[[], T]) -> T:

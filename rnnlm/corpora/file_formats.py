@@ -31,9 +31,9 @@ from rnnlm.errors import CorpusError
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 # The suffixes of documents that are zip files but are not read as archives.
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
-OFFICE = "a document that is not read; save it as .txt, .html or .docx"
+OFFICE = "a document in a format that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
-OTHER_SPLIT = "other names tell a split and this does not; rename it"
+OTHER_SPLIT = "other files name their split and this one does not; rename it"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,9 @@ class TextReader:
             for name, reason in sorted((name, reason) for name, reason in reasons.items() if reason):
                 self.report.leave_out(full_name(file, name), ARCHIVE_INSIDE if reason == ARCHIVE else reason)
             if not members and any(map(is_archive_name, names)):
-                raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
+                raise CorpusError(
+                    f"{file.label}: has archives but no text; unpack it, because archives inside it are not opened"
+                )
             inside = named_splits(members)
             plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
         roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
@@ -177,7 +179,7 @@ class TextReader:
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind == "html" and suffix_of(opened.plain_name) not in DOCUMENT_SUFFIXES:
-            self.report.note(label, f"an HTML page, of which the prose is read; {PAGE_INSTEAD}", "format")
+            self.report.note(label, f"an HTML page, whose prose is read; {PAGE_INSTEAD}", "format")
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])

@@ -11,7 +11,7 @@ PARQUET_MARK = b"PAR1\x15"
 TAR_MARK = slice(257, 262)
 # The possessive group (?>…) avoids backtracking, because a page may begin with many comments.
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
-PAGE_INSTEAD = "a server that sends a page may want a login"
+PAGE_INSTEAD = "the server may require a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
 # Bytes that do not occur near the beginning of text. They distinguish binary data from text that begins with a
 # signature such as "ORC".

@@ -86,7 +86,7 @@ class Download:
         """Download the file in several attempts. Return False if the server still has the known version."""
         kept = self.kept
         if kept.whole_sha256 and file_digest(kept.path) != kept.whole_sha256:
-            logger.warning("%s: differs from its sha256; it is downloaded again", kept.path)
+            logger.warning("%s: the file differs from its sha256, so it is downloaded again", kept.path)
             kept.discard()
         for attempt in range(1, self.policy.attempts + 1):
             if self.sha256 and kept.whole_sha256 == self.sha256:
@@ -109,7 +109,9 @@ class Download:
                 kept.discard()
                 if not resumed or is_last:
                     raise
-                logger.warning("%s: the kept bytes do not fit; starting over", self.label)
+                logger.warning(
+                    "%s: the rest does not fit the bytes kept from before; the download starts over", self.label
+                )
         raise AssertionError("unreachable")
 
     def use_earlier(self, error: TransientError) -> bool:
@@ -132,7 +134,7 @@ class Download:
         longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
         seconds = max(random.Random().uniform(0, longest), error.after_seconds or 0.0)
         seconds = min(seconds, policy.maximum_wait_seconds)
-        logger.warning("%s; attempt %d of %d in %.1f s", error, attempt + 1, policy.attempts, seconds)
+        logger.warning("%s; attempt %d of %d begins in %.1f s", error, attempt + 1, policy.attempts, seconds)
         time.sleep(min(seconds, self.deadline.remaining_seconds))
         self.deadline.check()
 
@@ -152,7 +154,9 @@ class Download:
                 return reaction is Reaction.KEEP
             if reaction is Reaction.START_OVER:
                 kept.discard()
-                raise TransientError(f"{self.label}: the server does not continue the file as it began; run again")
+                raise TransientError(
+                    f"{self.label}: the server's file differs from the bytes kept from before; run again"
+                )
             if reaction is Reaction.STORE:
                 kept.begin(self.label, version)
             else:
@@ -180,7 +184,7 @@ class Download:
             return Reaction.STORE
         if status == 304:
             if headers.keys().isdisjoint(("If-None-Match", "If-Modified-Since")):
-                raise CorpusError(f"{self.label}: the server answered 304 to a request without a condition; try later")
+                raise CorpusError(f"{self.label}: the server answered 304 to an unconditional request; try again later")
             is_wanted = self.known is None or (begun is not None and begun.differs(self.known))
             return Reaction.KEEP if kept.whole_sha256 and is_wanted else Reaction.NOTHING
         if begun is None or not kept.size or begun.differs(version):
@@ -217,15 +221,15 @@ class Download:
         free = shutil.disk_usage(folder).free
         if missing > free:
             raise HomeError(
-                f"{self.label}: {missing:,} bytes remain, and {folder} has room for {free:,};\n"
+                f"{self.label}: {missing:,} bytes are still to be received, and {folder} has room for {free:,};\n"
                 "free some space, or set RNNLM_HOME to a larger disk"
             )
 
     def refuse_size(self, byte_count: int) -> None:
         if byte_count > self.policy.maximum_bytes:
             raise CorpusError(
-                f"{self.label}: is larger than {self.policy.maximum_bytes:,} bytes (corpus.maximum_download_bytes);\n"
-                "raise it to download this file"
+                f"{self.label}: is larger than {self.policy.maximum_bytes:,} bytes;\n"
+                "raise corpus.maximum_download_bytes to download this file"
             )
 
     def check_digest(self) -> None:

@@ -77,8 +77,7 @@ def write_hub(
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
         if others:
-            what = "splits other than train, validation and test"
-            logger.warning("%s: not read (%s): %s", source, what, shortened(others))
+            logger.warning("%s: only train, validation and test are read, not the splits %s", source, shortened(others))
         notes: dict[str, str] = {}  # The first note about changes to the texts of each split.
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
@@ -116,11 +115,15 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
     for text in texts:
         byte_count += len(text.encode("utf-8", "replace"))
         if byte_count > config.maximum_download_bytes:
-            limit = f"{config.maximum_download_bytes:,} bytes of text (corpus.maximum_download_bytes)"
-            raise CorpusError(f"{label}: holds more than {limit}; raise it to use this data set")
+            raise CorpusError(
+                f"{label}: has more than {config.maximum_download_bytes:,} bytes of text;\n"
+                "raise corpus.maximum_download_bytes to use this data set"
+            )
         if time.monotonic() > deadline:
-            limit = f"{config.maximum_download_seconds:,.0f} s (corpus.maximum_download_seconds)"
-            raise FetchError(f"{label}: took more than {limit}; run again, or raise it")
+            raise FetchError(
+                f"{label}: the download took more than {config.maximum_download_seconds:,.0f} s;\n"
+                "run again, or raise corpus.maximum_download_seconds"
+            )
         yield text
 
 

@@ -69,8 +69,8 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
     source = configured_source(config)
     if not isinstance(source, OnDisk):
         raise CorpusError(
-            f"{config.public_source}: is not a file, folder or glob, which inspect reads;\n"
-            "rnnlm corpora describes the corpora known by name, rnnlm prepare --corpus obtains any"
+            f"{config.public_source}: expected a file, a folder or a glob, because inspect reads nothing else;\n"
+            "rnnlm corpora describes the corpora known by name, and rnnlm prepare --corpus obtains any corpus"
         )
     with tempfile.TemporaryDirectory(prefix="rnnlm-inspect-") as scratch:
         writer = CorpusWriter(Path(scratch), config)
@@ -184,7 +184,7 @@ def script_of(letter: str) -> str:
 
 def advice_on(corpus: CorpusRecord, scripts: dict[str, float], pipeline: PipelineConfig) -> Iterator[str]:
     if corpus.document_lines:
-        yield "a small text: it is cut by line, so that no split is empty"
+        yield "the text is small, so it is split line by line, and no split is empty"
     if pipeline.tokenizer.kind == "word" and sum(scripts.get(script, 0.0) for script in UNSPACED) > 0.5:
         yield "its words have no spaces between them: set tokenizer.kind=bpe or tokenizer.kind=char"
     if pipeline.sequences.mode == "sentence" and looks_hard_wrapped(corpus):

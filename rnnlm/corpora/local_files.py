@@ -55,7 +55,7 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
     if hidden:
         left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN_NAME))
     if not paths and any(one.reason == ARCHIVE for one in left_out):
-        raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
+        raise CorpusError(f"{source}: has archives and no text; to open them, give a glob such as {source}/*")
     if not paths:
         raise nothing_left(source, left_out)
     return Found(tuple(path for _, path in sorted(zip(names, paths, strict=True))), tuple(left_out))
@@ -91,7 +91,7 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
         if not target.is_relative_to(root):
             return reason if reason == HIDDEN_NAME else "a link that leaves the folder"
         if target.is_dir() or not target.exists():
-            return "a link to a folder" if target.exists() else "a link to nothing"
+            return "a link to a folder" if target.exists() else "a link whose target does not exist"
         below = target.relative_to(root).as_posix()
         if reason is None and may_be_read(below, format):
             return "a link to a file that is read itself"

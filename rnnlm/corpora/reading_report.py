@@ -103,5 +103,5 @@ class ReadingReport:
 
     def leave_rest(self, label: str, reason: str, begun: bool) -> None:
         """Leave out the rest of a file that cannot be read. `begun` is true if the text before it was read."""
-        reason += "; what stands before it was read" if begun else ""
+        reason += "; the text before it was read" if begun else ""
         self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))

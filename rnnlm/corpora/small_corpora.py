@@ -92,11 +92,12 @@ def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
     needed = 1 + len(carved)
     lines, different = count_lines(corpus, needed)
     if different >= needed or split not in ("train", *carved):
-        return f"{missing},\nor raise corpus.{'valid' if split == 'train' else split}_share if one text is split"
+        share = f"corpus.{'valid' if split == 'train' else split}_share"
+        return f"{missing},\nor raise {share} if all splits are taken from one text"
     there = "1 document" if different == 1 else f"{different} different documents"
     repeated = f", repeated in {lines:,} lines" if lines > different else ""
     return (
-        f"this text is {there}{repeated}; at least {needed} different ones are needed for {needed} splits;\n"
+        f"this text has only {there}{repeated}; at least {needed} different ones are needed for {needed} splits;\n"
         "write each sentence on a line of its own, add text, or give a folder with train.txt, valid.txt and test.txt"
     )
 

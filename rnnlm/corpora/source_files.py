@@ -66,7 +66,7 @@ class Opener:
                 member = None if content is None else decompressed(content, name, label, meter)
                 if member is not None and archive_kind(member.head, member.plain_name):
                     raise CorpusError(
-                        f"{member.label}: is an archive inside an archive; unpack the outer one and give a folder"
+                        f"{member.label}: is an archive inside an archive; unpack the outer archive and give the folder"
                     )
                 yield name, member
             self.unpacked_bytes += meter.unpacked_bytes if wanted else 0

@@ -59,9 +59,9 @@ TEXTS = {"", ".txt", ".text", ".tokens", ".raw", ".log", ".mbox", *SOURCE_CODE}
 HIDDEN_NAME = "hidden"
 BOOKKEEPING = "bookkeeping of a program such as Spark, judging by the name"
 BOOKKEEPING_FOLDER = re.compile(r"_(temporary|delta_log|spark_metadata|change_data|symlink_format_manifest)")
-NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
+NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' reads it"
 ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
-NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
+NO_TEXT = "not text, judging by the name; corpus.format=text reads it"
 # The names of files about a corpus, which do not belong to its text.
 NOTES = {"readme", "license", "licence", "copying", "changelog"}
 

@@ -68,7 +68,8 @@ def csv_rows(
             yield label, tuple(row[place] for place in places)
     except csv.Error as error:
         raise TableError(
-            f"{label}: line {number} is not {kind} ({error});\nfix it, or set corpus.quoting; read were {dialect}"
+            f"{label}: line {number} is not {kind} ({error});\n"
+            f"fix the line, or set corpus.quoting (the file was read as {dialect})"
         ) from None
 
 
@@ -134,7 +135,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
             if row is None:
                 raise TableError(
                     f"{where} is not JSON ({printable(str(error))});\n"
-                    "expected one object per line; set another corpus.format if it is another format"
+                    "expected one object per line; if the file has another format, set corpus.format"
                 ) from None
         for value in row if isinstance(row, list) and number == first else [row]:
             if not isinstance(value, dict):
@@ -278,6 +279,6 @@ def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
     if decoding.undecodable == "refuse":
         raise CorpusError(f"{label}: {place}; set corpus.undecodable=replace")
     guess = guess_encoding(cell[:GUESSED_BYTES], "utf-8") if decoding.undecodable == "guess" else None
-    told = guess_told(cell, guess) if guess else "read with U+FFFD in its place"
+    told = guess_told(cell, guess) if guess else "it is read as U+FFFD"
     decoding.note(label, f"{place}; {told}")
     return cell.decode(guess or "utf-8", "replace")

@@ -18,7 +18,7 @@ READ_AT_ONCE = 1 << 20
 GUESSED_BYTES = 64 << 10  # The number of bytes around the first undecodable byte from which the encoding is guessed.
 WORDS_SHOWN = 3  # The number of words that are shown in a message about a guessed encoding.
 MOSTLY = 0.3  # The fraction of undecodable or NUL characters above which a file is not text.
-NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
+NUL_REPLACED = "contains NUL bytes, which are read as U+FFFD"
 SURROGATE = re.compile("[\ud800-\udfff]")
 # The mark of UTF-32 is tested before that of UTF-16, because both begin with the same bytes.
 BYTE_ORDER_MARKS = {
@@ -35,7 +35,11 @@ class EncodingError(CorpusError):
 
     def __init__(self, label: str, encoding: str, place: str, guess: str | None) -> None:
         self.label, self.encoding, self.place, self.guess = label, encoding, place, guess
-        advice = f"corpus.encoding={guess} (a guess from the bytes)" if guess else "corpus.encoding to its own"
+        advice = (
+            f"corpus.encoding={guess} (a guess from the bytes)"
+            if guess
+            else "corpus.encoding to the encoding of the file"
+        )
         super().__init__(f"{label}: {place};\nset {advice}, or set corpus.undecodable=replace")
 
 
@@ -45,7 +49,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
         return errors[0]
     names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)
     guesses = {error.guess or "" for error in errors}
-    advice = "convert them (guesses are beside them)"
+    advice = "convert the files to UTF-8 (each name is followed by a guess of its encoding)"
     if len(guesses) == 1 and "" not in guesses:
         advice = f"set corpus.encoding={guesses.pop()} (a guess)"
     return CorpusError(
@@ -206,7 +210,7 @@ class Decoder:
         is_text = self.offset > 0 and self.decoding.to_the_end
         if is_guess and guess is None and not is_text and replaced.count("\ufffd") > MOSTLY * len(replaced):
             raise EncodingError(self.label, self.encoding, place, None)
-        self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
+        self.decoding.note(self.label, f"{place}; it is read as U+FFFD")
         return text
 
     def without_nul(self, text: str, chunk: bytes) -> str:
@@ -273,6 +277,6 @@ def sound_text(text: str, label: str, decoding: Decoding) -> str:
         found = f"contains U+{ord(half[0]):04X}, half a surrogate pair"
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: {found};\nfix the text, or set corpus.undecodable=replace")
-        decoding.note(label, f"{found}; read with U+FFFD in its place")
+        decoding.note(label, f"{found}; it is read as U+FFFD")
         text = SURROGATE.sub("\ufffd", text)
     return text

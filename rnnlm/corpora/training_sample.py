@@ -56,7 +56,7 @@ def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample 
     byte_count = sum(size for key, size in smallest if key < below)
     if not byte_count:
         raise CorpusError(
-            f"corpus.maximum_documents={maximum_documents}: no sample of {corpus.source}, because more training\n"
-            "documents than that are equal; raise it"
+            f"corpus.maximum_documents={maximum_documents}: no sample can be drawn from {corpus.source}, because\n"
+            f"it has more than {maximum_documents} equal training documents; raise the setting"
         )
     return TrainingSample(below=f"{below:0{KEY_DIGITS}x}", byte_count=byte_count)

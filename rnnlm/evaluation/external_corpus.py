@@ -92,7 +92,7 @@ def open_corpus(
     warnings = []
     if seen is None:
         logger.warning(
-            "the model's training text is not in this rnnlm home, so it may contain parts of this text unnoticed"
+            "the model's training text is not in this rnnlm home, so it is unknown whether it has parts of this text"
         )
     elif seen > NOTICEABLE_SHARE:
         warnings.append(

@@ -59,7 +59,7 @@ def counts_sentence(score: SplitScore) -> str:
         return sentence
     gain = 1 - score.perplexity / min(counts.perplexity, network.perplexity)
     side = "below" if gain >= 0 else "above"
-    return f"{sentence}; mixed, both have {score.perplexity:.2f}, {abs(gain):.0%} {side} the better of them"
+    return f"{sentence}; the mixture of both has {score.perplexity:.2f}, {abs(gain):.0%} {side} the better of the two"
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:

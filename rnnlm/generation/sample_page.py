@@ -12,6 +12,6 @@ def samples_page(samples: tuple[Sample, ...]) -> str:
 def sample_block(sample: Sample) -> str:
     prompt = f"prompt: {markdown_code(sample.prompt)}" if sample.prompt else "without a prompt:"
     if not sample.text.strip():
-        return f"{prompt}\n\n(ends at once)"
+        return f"{prompt}\n\n(the model ends the text at once)"
     fence = ticks(sample.text, 3)
     return f"{prompt}\n\n{fence}\n{sample.text}\n{fence}"

@@ -53,8 +53,8 @@ def choose_rank_device(name: str) -> torch.device:
         return device
     if local_rank >= torch.cuda.device_count():
         raise DeviceError(
-            f"training.distributed.processes: there is no GPU for local rank {local_rank}, because this machine has "
-            f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
+            f"training.distributed.processes: there is no GPU for local rank {local_rank}, because this machine\n"
+            f"has only {torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)
 

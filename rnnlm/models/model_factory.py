@@ -62,7 +62,9 @@ def check_kind(name: str) -> None:
     try:
         layer_class(kind_of(name))
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"model.kind={name}: {error};\nis its folder on PYTHONPATH?") from error
+        raise ConfigError(
+            f"model.kind={name}: {error};\ncheck that the folder of its module is on PYTHONPATH"
+        ) from error
 
 
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
@@ -106,7 +108,8 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
     weights_path = folder / "model.safetensors"
     if not (folder / "config.json").exists() or not weights_path.exists():
         raise ModelError(
-            f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
+            f"{folder}: expected a model (config.json, model.safetensors), found none;\n"
+            "give a run folder or models:/NAME@champion"
         )
     try:
         import_known(own_kinds(read_object(folder / "config.json")))
@@ -129,8 +132,8 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
     model = load_model(folder, device)
     if len(model.networks) > 1:
         raise ModelError(
-            f"{folder}: an ensemble of {len(model.networks)} networks, but one network is needed;\n"
-            "give the run of a member"
+            f"{folder}: is an ensemble of {len(model.networks)} networks, expected a single network;\n"
+            "give the run of one of its networks"
         )
     return model
 

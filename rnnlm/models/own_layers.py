@@ -32,7 +32,9 @@ def import_configured(kind: str) -> None:
     try:
         import_module(kind.partition(":")[0])
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"model.kind={kind}: {error};\nis its folder on PYTHONPATH?") from error
+        raise ConfigError(
+            f"model.kind={kind}: {error};\ncheck that the folder of its module is on PYTHONPATH"
+        ) from error
 
 
 def import_known(kinds: Iterable[str]) -> None:
@@ -46,7 +48,7 @@ def import_known(kinds: Iterable[str]) -> None:
             raise ModelError(
                 f"the model cannot be loaded: its layers are custom code, {kind:.80},\n"
                 "which this rnnlm home has never trained; the code was not imported. "
-                f"If you trust it: {OWN_LAYERS_VARIABLE}={kind:.80}"
+                f"If you trust it, set {OWN_LAYERS_VARIABLE}={kind:.80}"
             )
         try:
             import_configured(kind)

@@ -61,7 +61,7 @@ def evidence_file(bundle: Path, name: str) -> Path | None:
     except ValueError:
         is_intact = False
     if not is_intact:
-        logger.warning("%s: damaged, so it is not used", path)
+        logger.warning("%s: the file is damaged, so it is not used", path)
     return path if is_intact else None
 
 

@@ -110,7 +110,8 @@ def check_bundle(saved: Path) -> None:
         advice = "Run"
         if "ImportError" in why or "ModuleNotFoundError" in why:
             advice = (
-                "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\nMend that and run"
+                "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\n"
+                "Correct its imports and run"
             )
         raise ModelError(
             f"the model was not registered: without rnnlm installed, its bundle cannot be used: {why[:300]}.\n"

@@ -121,7 +121,7 @@ class Contest:
         if (why := cleaning_hides_text(config.corpus, rival)) is not None:
             return self.without_evidence(number, why)
         if self.training_documents is None:
-            why = "it is unknown what the model that the candidate started from was trained on"
+            why = "it is unknown on which text the candidate's initial model was trained"
             return self.without_evidence(number, why)
         rivals = training_digests(rival, rival_folder)
         seen = [self.training_documents, *([rivals] if rivals else [])]
@@ -140,11 +140,11 @@ class Contest:
             return decision
         # The champion may have seen some of these lines, because its training text was not recorded. This can only
         # favour the champion, so a candidate that seems better is better.
-        reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
-        return decision._replace(reason=reason)
+        unknown = f"champion version {number}'s training text is unknown, so it may know some of these lines"
+        return decision._replace(reason=f"{decision.reason}; {unknown}")
 
     def without_evidence(self, champion: int, why: str) -> Decision:
-        return undecidable(champion, f"{why}; to choose by hand: {self.by_hand}")
+        return undecidable(champion, f"{why}; to promote it by hand: {self.by_hand}")
 
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
@@ -175,9 +175,9 @@ class Contest:
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents
         if same_corpus or (seen and rivals and saw_the_same_documents(seen, rivals)):
-            return "it has read no newer text"
+            return "it was trained on no newer text"
         if config.registry.promote == "if_better":
-            return "registry.promote=if_better says so"
+            return "registry.promote is if_better"
         differs = SETTINGS in rival.facts and rival.facts[SETTINGS] != settings_fact(self.candidate.given)
         if config.registry.promote is None and differs:
             return "its settings differ from the champion's"
@@ -188,6 +188,6 @@ def why_nothing_is_compared(champion: int, lines_are_known: bool) -> str:
     if not lines_are_known:
         return (
             f"it is unknown which lines version {champion} was trained on, because an older rnnlm registered it or "
-            "corpus.digits differs, and no whole paragraph is new to both"
+            "corpus.digits differs, and no whole paragraph is new to both models"
         )
-    return "no held-out line is new to both and may judge, because the text is very short or repeats itself"
+    return "no held-out line of the comparison is new to both models, because the text is very short or repeats itself"

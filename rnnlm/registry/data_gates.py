@@ -35,9 +35,9 @@ Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # The message for a run that a gate has stopped.
 Measurement = float | str  # A measured fraction, or the reason why the fraction could not be measured.
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
-GONE_TEXT = "the corpus's text is gone from this home"
-LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
-REPEAT_ADVICE = "a few passages then decide the score: remove the copies from the corpus"
+GONE_TEXT = "the text of the corpus is no longer in this home"
+LEAK_ADVICE = "its score partly measures memorisation, so remove the copies or give the corpus its own splits"
+REPEAT_ADVICE = "a few passages then decide the score, so remove the copies from the corpus"
 
 
 class GateResult(Record):
@@ -81,7 +81,7 @@ class GatesError(DatasetError):
 
     def __str__(self) -> str:
         stopped = self.gates.with_outcome("stopped")
-        reasons = "; ".join(f"{result.text} (at most {result.stop_at:.1%})" for result in stopped)
+        reasons = "; ".join(f"{result.text} (expected at most {result.stop_at:.1%})" for result in stopped)
         limits = " and ".join(f"gates.{result.gate}_stop_at" for result in stopped)
         return (
             f"{self.gates.corpus_name}: {CHAMPION_STAYS}: {reasons}.\n"
@@ -155,7 +155,7 @@ def gate_result(config: PipelineConfig, gate: str, found: Measurement, text: str
 def shrinkage(description: Description, champion: RegistryVersion) -> Measurement:
     before = int(champion.facts.get("corpus_bytes", 0))
     if not before:
-        return f"version {champion.number} does not tell the size of its corpus"
+        return f"the size of the corpus of version {champion.number} is not recorded"
     now: int = sum(row["byte_count"] for row in description.splits)
     return max(0.0, 1 - now / before)
 
@@ -169,7 +169,7 @@ def measured_copies(
 ) -> dict[str, tuple[Measurement, str]]:
     """Return the fraction and a sentence for the gates `duplicates` and `leakage`, each for its worst split."""
     unit = "rows" if description.mode == "sentence" else "documents"
-    training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
+    training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another {unit[:-1]}")
     if shares is None:
         return {"duplicates": training, "leakage": (GONE_TEXT, GONE_TEXT)}
     leaks = leaked_texts(shares)
@@ -223,5 +223,5 @@ def drift(home: Home, dataset: DatasetRecord, champion: RegistryVersion) -> Meas
     if text is None:
         return GONE_TEXT
     if profile is None:
-        return f"version {champion.number} has no undamaged character frequencies of its text"
+        return f"the character frequencies of version {champion.number} are missing or damaged"
     return character_distance(profile, count_characters(text))

@@ -47,7 +47,7 @@ def evidence_in_words(evidence: Evidence, version: int, called: str = "champion"
         f"{interval_in_words(evidence)} ({evidence.candidate_nats_per_byte:.4f} against "
         f"{evidence.champion_nats_per_byte:.4f}{DETAILS}{lines} that neither has read, {evidence.units:,} "
         f"{unit_noun(evidence)}, one-sided {100 * evidence.confidence:.4g}% bounds, comparison {evidence.comparison} "
-        "with it)"
+        "with this version)"
     )
 
 

@@ -77,8 +77,8 @@ def full_reference(home: Home, wanted: str | None) -> str:
             raise ModelError(f"no registered model has a champion; {known_models(home)}")
         if len(names) > 1:
             raise ModelError(
-                f"which model? Name one, such as {names[0]}; for a deployment, as `model` in its parameter `config`;\n"
-                f"{known_models(home)}"
+                f"{len(names)} models have a champion; name one, such as {names[0]} "
+                f"(a deployment has it as `model` in `config`);\n{known_models(home)}"
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)
@@ -134,7 +134,9 @@ def model_folder(home: Home, wanted: str | None) -> Path:
         return unchanged(home, found[0])
     if found:
         names = ", ".join(run.parent.name for run in found[:MODELS_SHOWN])
-        raise ModelError(f"{reference}: {len(found)} runs begin with it: {names}")
+        raise ModelError(
+            f"{reference}: the ids of {len(found)} runs begin with this text ({names});\ngive more of the id"
+        )
     if named.exists():
         raise ModelError(
             f"{reference}: expected a model (config.json, model.safetensors), found none.\n"
@@ -202,7 +204,9 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     version = registered_version(home, reference)
     run_id = version.facts.get("run_id")
     if run_id is None:
-        raise ModelError(f"{reference}: another program registered it, without a run;\ngive a run's folder or its id")
+        raise ModelError(
+            f"{reference}: another program registered this version, without a run;\ngive a run's folder or its id"
+        )
     folder = inside(home.runs, run_id) / "model"
     if not is_model(folder):
         raise ModelError(
@@ -211,8 +215,8 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
         )
     if model_digest(folder) != version.facts.get("model_sha256"):
         raise ModelError(
-            f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
-            f"Give {run_id} itself for that model, or a version registered since."
+            f"{reference}: its run {run_id} has been trained again, so {folder} has another model.\n"
+            f"Give {run_id} to use that model, or give a version that was registered since then."
         )
     return unchanged(home, folder)
 

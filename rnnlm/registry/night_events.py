@@ -82,7 +82,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
     candidates = registered.kept
     # With registry.promote=never, `candidates` is 0, and there is no event.
     if registered.alias == "challenger" and candidates:
-        in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
+        in_a_row = f" {candidates} candidates in a row have not replaced it." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}
         events.append(event(CHAMPION_KEPT, name, message, facts | {"candidates": candidates}, labels))
@@ -124,7 +124,9 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         lines.append(f"It is {own_text_in_words(registered.own_evidence)}.")
     if registered.kept > 1 and not record.is_unchanged:
         lines.append(f"The champion has been kept for {registered.kept} nights, since {registered.kept_since[:10]}.")
-    lines.append(f"Its own test split: {test.bits_per_byte:.3f} bits per byte (perplexity {test.perplexity:.2f}).")
+    lines.append(
+        f"On its own test split it has {test.bits_per_byte:.3f} bits per byte (perplexity {test.perplexity:.2f})."
+    )
     if registered.reason.startswith(WAITS) and registered.alias == "challenger":
         lines.append(f"To approve: rnnlm promote {registered.name}/{registered.version}")
     if left_out:

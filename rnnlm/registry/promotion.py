@@ -45,12 +45,12 @@ def decide(
         version: The number of the earlier version.
         config: The settings of the registry.
         called: The term for the earlier version in the reason.
-        must_be_better: The reason why this candidate must be better with any policy, such as "it has read no newer
-            text", or "" if there is no such reason.
+        must_be_better: The reason why this candidate must be better with any policy, such as "it was trained on no
+            newer text", or "" if there is no such reason.
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":
-        return Decision("challenger", f"not promoted, as registry.promote=never says: {figures}", evidence)
+        return Decision("challenger", f"not promoted, because registry.promote is never: {figures}", evidence)
     if evidence.units < config.minimum_units:
         few = f"only {evidence.units} {unit_noun(evidence)} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
@@ -65,7 +65,7 @@ def decide(
         verdict = "worse"
     else:
         verdict = "not shown to be better" if must_be_better or config.policy == "better" else "not shown to be as good"
-        verdict += f", as it must be because {must_be_better}" if must_be_better else ""
+        verdict += f", which is required because {must_be_better}" if must_be_better else ""
     return Decision("challenger", f"{verdict}: {figures}", evidence)
 
 
@@ -86,7 +86,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (
         f"{WAITS} (rnnlm promote), because on the text that champion version {champion} has held out it is "
-        f"{loss}, {interval_in_words(own_evidence)}; on all of tonight's: {decision.reason}"
+        f"{loss}, {interval_in_words(own_evidence)}; on all lines of this comparison: {decision.reason}"
     )
     return decision._replace(alias="challenger", reason=why)
 

@@ -20,7 +20,7 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
     with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
         if champion is not None and champion.number == version.number:
-            raise ModelError(f"{name} version {version.number}: already champion")
+            raise ModelError(f"{name} version {version.number}: is already the champion")
         return set_champion(client, version, "hand", why)
 
 

@@ -191,7 +191,7 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
         set_facts(client, name, number, {"alias": "champion"})
         return
     if champion is None and candidate.config.registry.promote == "never":
-        decision = Decision("challenger", "not promoted, as registry.promote=never says; there is no champion")
+        decision = Decision("challenger", "not promoted, because registry.promote is never; there is no champion")
     elif champion is None:
         decision = Decision("champion", "there was no champion before it")
     else:
@@ -240,7 +240,7 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
     reason = version.facts.get("reason", "")
     if alias != version.facts.get("alias"):
         holder = f"; the champion is version {champion.number}" if champion and champion.number != number else ""
-        reason = f"{alias} now, {version.facts.get('alias')} when registered ({reason}){holder}"
+        reason = f"now {alias}, but registered as {version.facts.get('alias')} ({reason}){holder}"
     if alias == "champion":
         rival = versions.get(version.parent or 0)
     else:

@@ -67,7 +67,7 @@ def choose_start(
     home.make(home.starts)
     decision, _ = write_json_once(home, home.starts / f"{key[:16]}.json", key, decide, force=force)
     if "start" not in decision:
-        logger.info("training: starts from random weights: %s", decision["reason"])
+        logger.info("training: starts from random weights, because %s", decision["reason"])
         return None
     start = StartedFrom(**decision["start"])
     logger.info("training: starts from %s", start)

@@ -184,7 +184,7 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
     found = [model for model in unfinished(client, experiments) if model.name == name]
     for model in found:
         client.delete_logged_model(str(model.model_id))
-        logger.warning("%s: a registration was killed; its unfinished model was removed", name)
+        logger.warning("%s: an earlier registration was killed, so its unfinished model was removed", name)
     return len(found)
 
 

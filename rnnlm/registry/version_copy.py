@@ -86,7 +86,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
             champion = champion_of(client, name)
             if champion is not None and champion.number == copied.number:
                 if is_decided(copied):
-                    raise ModelError(f"{name} version {version.number}: already champion in {redacted(target)}")
+                    raise ModelError(f"{name} version {version.number}: is already the champion in {redacted(target)}")
                 # An earlier promotion was killed before it recorded the alias.
                 set_facts(client, name, copied.number, {"alias": "champion"})
                 return read_history(read_versions(client, name))[-1]
@@ -125,7 +125,9 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
     os.environ["MLFLOW_TRACKING_URI"] = address
     try:
         if store_of(address) == store_of(here):
-            raise ConfigError(f"--to {redacted(target)}: is this registry; leave out --to to promote a version in it")
+            raise ConfigError(
+                f"--to {redacted(target)}: this is the present registry; leave out --to to promote a version in it"
+            )
         yield there
     finally:
         for name in STORES:

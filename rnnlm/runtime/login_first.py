@@ -88,7 +88,7 @@ class BoundedBody:
         except ClientDisconnect:
             return
         except TimeoutError:
-            refused = problem(408, f"request incomplete after {self.maximum_seconds:g} s", UNREAD)
+            refused = problem(408, f"the request was incomplete after {self.maximum_seconds:g} s", UNREAD)
             await refused(scope, receive, send)
             return
         await self.app(scope, replayed(bytes(body), receive), send)

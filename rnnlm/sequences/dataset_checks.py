@@ -18,7 +18,7 @@ def check_dataset(dataset: DatasetRecord) -> list[str]:
             row = connection.execute(statement(name)).fetchone()
         if row is not None:
             raise DatasetError(
-                f"{dataset.database}: sql/{name}.sql returned {row}, expected no row;\n"
+                f"{dataset.database}: the check sql/{name}.sql returned {row}, expected no row;\n"
                 "run again with --force sequences, and report it if it happens again"
             )
         passed.append(name.removeprefix("checks/"))

@@ -158,7 +158,7 @@ def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, sour
         others = "tokenizer.kind=bpe" if kind == "char" else "tokenizer.kind=bpe or tokenizer.kind=char"
         logger.warning(
             "%s: %.0f %% of the validation split's tokens are unknown to the %s tokenizer;\n"
-            "a model learns little from them: set %s",
+            "a model learns little from them, so set %s",
             source,
             100 * unknown / predicted,
             kind.partition(":")[0],
@@ -184,6 +184,6 @@ def memory_shortage_explained(config: SequencesConfig) -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise DatasetError(
-            f"sequences.memory_mebibytes: {config.memory_mebibytes} is too little to store this dataset;\n"
-            "raise it (tokenized shards are kept)"
+            f"sequences.memory_mebibytes={config.memory_mebibytes} is too little memory to store this dataset;\n"
+            "raise it and run again (tokenized shards are kept)"
         ) from error

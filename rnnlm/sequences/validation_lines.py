@@ -35,8 +35,8 @@ def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]
             lines = connection.sql(statement("queries/read_validation_lines")).to_arrow_table()
         except duckdb.CatalogException:
             raise DatasetError(
-                f"{dataset.folder}: an older rnnlm made this dataset, without the lines of its validation split;\n"
-                "run `rnnlm prepare` or `rnnlm run` again with its text and settings, which makes a new one"
+                f"{dataset.folder}: an older version of rnnlm made this dataset, without its validation lines;\n"
+                "run `rnnlm prepare` or `rnnlm run` again with its text and settings to make a new dataset"
             ) from None
     return lines["digest"].to_numpy(), lines["predicted_tokens"].to_numpy()
 

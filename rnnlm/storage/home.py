@@ -175,8 +175,8 @@ def checked_home(root: Path) -> Home:
     # as a slash.
     if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
-            f"{ascii(str(root))}: the path of a home must not contain `?`, backslashes or control characters:\n"
-            "databases would lie elsewhere. Set RNNLM_HOME to another folder."
+            f"{ascii(str(root))}: the path of a home must not contain `?`, backslashes or control characters,\n"
+            "with which databases would be created elsewhere. Set RNNLM_HOME to another folder."
         )
     return Home(root)
 

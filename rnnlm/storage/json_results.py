@@ -24,7 +24,7 @@ def write_json_once(
         if isinstance(stored, dict) and stored.get("key") == key:
             if is_intact(stored):
                 return stored["value"], True
-            logger.warning("%s: differs from its sha256; it is made again", path)
+            logger.warning("%s: the file differs from its sha256, so it is made again", path)
         # The conversion to JSON and back gives the same value as reading the stored file.
         value = json.loads(json.dumps(build()))
         write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})

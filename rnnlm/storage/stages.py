@@ -97,7 +97,7 @@ def write_once(
                 remove_pieces(pieces)
                 copy_to_storage(final)
                 return True
-            logger.warning("%s: %s; it is made again", final, damage)
+            logger.warning("%s: %s, so the folder is made again", final, damage)
         if force:
             remove_pieces(pieces)
         partial = partial_path(final)
@@ -154,7 +154,7 @@ def copy_from_storage(final: Path, partial: Path) -> bool:
         return False
     damage = find_damage(partial)
     if damage is not None:
-        logger.warning("%s in %s: %s; it is made again", place, storage.address, damage)
+        logger.warning("%s in %s: %s, so the folder is made again", place, storage.address, damage)
         storage.forget(place)
         shutil.rmtree(partial)
         partial.mkdir()
@@ -209,7 +209,7 @@ def find_damage(
     try:
         digests = read_marker(folder)
     except ABSENT:
-        return f"{COMPLETE} is missing: it was never finished"
+        return f"{COMPLETE}, which marks a finished folder, is missing"
     except ValueError as error:
         return str(error)
     for name, digest in digests.items():

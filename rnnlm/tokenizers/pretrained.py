@@ -27,11 +27,11 @@ def load_pretrained(name: str) -> Tokenizer:
     except Exception as error:  # transformers raises errors of many types for a wrong folder or a network failure.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"{setting}: AutoTokenizer cannot load it ({reason:.160});\n"
+            f"{setting}: AutoTokenizer cannot load this tokenizer ({reason:.160});\n"
             "give a folder with tokenizer.json, or a repository of a reachable hub"
         ) from error
     if not getattr(loaded, "is_fast", False):
-        raise ModelError(f"{setting}: it has no tokenizer.json; save it as a fast tokenizer first")
+        raise ModelError(f"{setting}: this tokenizer has no tokenizer.json; save it as a fast tokenizer first")
     roles = [getattr(loaded, role) for role in ROLES]
     return Tokenizer.from_str(json.dumps(renumbered(json.loads(loaded.backend_tokenizer.to_str()), roles)))
 

@@ -236,7 +236,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(
-            f"its tokenizer.json fails on this text ({str(error)[:100]}); use another tokenizer"
+            f"the model's tokenizer.json fails on this text ({str(error)[:100]});\nuse another tokenizer"
         ) from error
 
 
@@ -264,6 +264,6 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"], settings["splitting"])
     except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{folder}: its tokenizer is damaged ({str(error)[:300]});\n"
+            f"{folder}: the tokenizer is damaged ({str(error)[:300]});\n"
             "copy the model again from its source, or train it again"
         ) from error

@@ -44,7 +44,7 @@ class WordCounts:
             for word in [word for word, count in self.counts.items() if count <= self.floor]:
                 del self.counts[word]
             logger.warning(
-                "more than %s distinct words: words seen at most %d times are dropped",
+                "the text has more than %s distinct words, so those seen at most %d times until now are dropped",
                 f"{MAXIMUM_DISTINCT:,}",
                 self.floor,
             )

@@ -103,7 +103,7 @@ class RunTracker:
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
         if waiting := sum(len(mlflow_metrics(line)) for line, _ in self.unsent()):
-            logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.files.history)
+            logger.warning("%d metrics could not be logged to MLflow; they are in %s", waiting, self.files.history)
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
         """Run the action, and return False if MLflow failed. Only the first failure is logged."""
@@ -113,7 +113,7 @@ class RunTracker:
             return True
         except TrackingError as error:
             if not self.warned:
-                logger.warning("training continues without tracking for now: %s", error)
+                logger.warning("training continues without MLflow for now: %s", error)
             self.warned = True
             return False
 

@@ -86,12 +86,15 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     stored, _ = write_json_once(home, home.starts / f"size-{key[:16]}.json", key, choose)
     size = Size(**stored["size"])
     logger.info(
-        "training: for %g minutes, %d units read %s tokens (%.1f epochs)%s; dropout %g, learning rate %.2g, %s",
+        "training: %g minutes suffice for a network of %d units to read %s tokens (%.1f epochs)%s;\n"
+        "dropout %g, learning rate %.2g, %s",
         minutes,
         size.hidden_size,
         f"{size.maximum_tokens:,}",
         size.maximum_tokens / dataset.predicted_tokens["train"],
-        "" if size.minutes > 0.9 * minutes else f" in {size.minutes:.1f} minutes, because more epochs would overfit",
+        ""
+        if size.minutes > 0.9 * minutes
+        else f", which takes {size.minutes:.1f} minutes, because more epochs would overfit",
         size.dropout,
         size.learning_rate,
         size.precision,

@@ -150,13 +150,17 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
     """Log the GPU and a replaced precision. Log a warning about a setting with which training is slow."""
     training = job.training
     if device.type == "cuda":
-        logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
+        logger.info(
+            "training: runs on %s and multiplies in %s", torch.cuda.get_device_name(device), training.product_precision
+        )
     if usable_precision(training.product_precision, device) != training.product_precision:
-        logger.info("training: in float32, because this processor cannot multiply bfloat16 numbers in hardware")
+        logger.info(
+            "training: multiplies in float32, because this processor cannot multiply bfloat16 numbers in hardware"
+        )
     if training.loss.is_sampled and job.model.head_bias == "zero" and job.start is None:
         logger.warning(
-            "training: with a head bias of zero the sampled loss is slow to learn which tokens are rare; "
-            "--set model.head_bias=unigram"
+            "training: with a head bias of zero the sampled loss is slow to learn which tokens are rare;\n"
+            "set model.head_bias=unigram"
         )
 
 

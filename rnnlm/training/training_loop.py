@@ -177,7 +177,7 @@ class TrainingLoop:
             return
         self.pace = None
         if steps != self.total_steps:
-            logger.info("training: %d steps instead of %d fit into the minutes", steps, self.total_steps)
+            logger.info("training: the given minutes allow %d steps instead of %d", steps, self.total_steps)
             self.set_length(steps)
             progress.total = steps
             self.save_checkpoint()  # This checkpoint contains the new plan, for a run that resumes.

@@ -187,7 +187,7 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
     """Rename a complete run until its replacement is complete. Delete an unfinished run if `force` is true."""
     if (folder / COMPLETE).exists():
         if damage is not None:
-            logger.warning("%s: %s; the run is trained again, and this folder is kept until then", folder, damage)
+            logger.warning("%s: %s, so the run is trained again; this folder is kept until then", folder, damage)
         remove_partials(folder)
         move_aside(folder)
     elif force:
@@ -241,7 +241,7 @@ def add_counts(home: Home, config: "PipelineConfig", dataset: DatasetRecord, run
     mixture, seconds = fit_mixture(dataset, config.model.counts, network_nll_nats)
     save_mixture(mixture, run.model_folder)
     shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
-    told = "" if mixture.is_alone else f"; their shares by known context: {shares}"
+    told = "" if mixture.is_alone else f"; their weights in the mixture, by the length of the known context: {shares}"
     logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, seconds, told)
     return seconds
 

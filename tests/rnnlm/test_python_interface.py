@@ -97,8 +97,8 @@ def test_a_wrong_setting_is_named_before_anything_starts(
         (lambda: rnnlm.train("missing.txt"), CorpusError, "missing.txt: no such file or folder"),
         (lambda: rnnlm.train(3), ConfigError, "source: expected a text or a path, got int"),  # type: ignore[arg-type]
         (lambda: rnnlm.train(""), ConfigError, "source: expected a text or a path, got ''"),
-        (lambda: rnnlm.load("rnnlm-notes"), HomeError, "there is no home, so there are no models"),
-        (lambda: rnnlm.load(home="/no/such/home"), HomeError, "/no/such/home: there is no home"),
+        (lambda: rnnlm.load("rnnlm-notes"), HomeError, "there is no rnnlm home here, so there are no models"),
+        (lambda: rnnlm.load(home="/no/such/home"), HomeError, "/no/such/home: there is no rnnlm home"),
         (lambda: rnnlm.load(b"x"), ConfigError, "model: expected a text or a path, got bytes"),  # type: ignore[arg-type]
     ],
 )

@@ -81,7 +81,7 @@ def test_an_event_is_sent_only_for_drift(tmp_path: Path) -> None:
     (event,) = awaited_drift_events(tmp_path)
     assert event["payload"]["distance"] == 0.5
     assert event["payload"]["input"] == "in.txt"
-    assert event["payload"]["message"].startswith("in.txt: the scores of 9 documents are 0.50 from")
+    assert event["payload"]["message"].startswith("in.txt: the distance between the scores of 9 documents and those of")
     assert event["resource"]["prefect.resource.id"] == f"rnnlm.model.{'d' * 16}"
     assert event["resource"]["prefect.resource.name"] == "models:/toy@champion"
     assert event["resource"]["rnnlm.example"] == "3"

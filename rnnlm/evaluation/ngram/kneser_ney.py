@@ -55,7 +55,6 @@ def count_ngrams(
     fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
     if fixed:
         logger.warning(
-            "n-grams of order %s: discounts cannot be estimated from how many occur once, twice, three and four times; "
-            "using fixed ones (0.5, 1, 1.5)",
+            "the discounts of n-grams of order %s cannot be estimated from this text, so they are 0.5, 1 and 1.5",
             ", ".join(fixed),
         )

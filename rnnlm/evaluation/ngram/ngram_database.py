@@ -88,7 +88,7 @@ def open_database(
         except duckdb.OutOfMemoryException as error:
             raise ConfigError(
                 f"ngram.memory_limit: {config.memory_limit} is not enough; raise --memory-limit,\n"
-                "or lower --threads, each of which needs its own"
+                "or lower --threads, because each thread needs memory of its own"
             ) from error
 
 

@@ -242,7 +242,7 @@ def tuned_dynamic(
         config = start.model_copy(update={"rate": rate, "decay": decay})
         scores = score_in_order(model, valid, mode, config, gradient_rms=gradient_rms, maximum_tokens=tokens)
         nats = mean_nll(scores.model)
-        logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
+        logger.info("dynamic evaluation with rate %g and decay %g: %.4f nats per token", rate, decay, nats)
         return nats if np.isfinite(nats) else np.inf
 
     rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay, TUNING_TOKENS))
@@ -261,7 +261,7 @@ def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: Cache
         of_cache = joined_scores(memory.log_probabilities(*segment) for segment in segments_read)
         share = shares[size, theta] = best_share(of_network, of_cache)
         nats = mean_nll(mixed(of_network, of_cache, share))
-        logger.info("cache: size %d, theta %g, share %.4f: %.4f nats per token", size, theta, share, nats)
+        logger.info("cache with size %d, theta %g and share %.4f: %.4f nats per token", size, theta, share, nats)
         return nats
 
     # Every pair is tried, because the best theta depends on the size. A larger cache contains more irrelevant words,

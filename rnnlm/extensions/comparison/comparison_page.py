@@ -73,7 +73,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
     facts = {
         "warning": comparison.score_warnings,
         "scored": f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers "
-        "do not compare, bits per byte do",
+        "are not comparable, but bits per byte are",
     }
     pairs = columns([pair_row(pair, split) for pair in comparison.pairs])
     return "\n".join([*columns(rows), "", *pairs, "", *fact_lines(facts)])
@@ -101,7 +101,10 @@ def seeds_sentence(comparison: ModelComparison) -> str:
     if len(trained) < 2:
         return ""
     if any(result.perplexity_margin is None for result in trained):
-        return "one run of each: a small difference may be that of the seed; --seeds 3 tells how much training varies"
+        return (
+            "each model was trained once, so a small difference may come from the seed; "
+            "--seeds 3 shows how much training varies"
+        )
     close = [
         f"{short_name(first.model)} and {short_name(second.model)}"
         for first, second in itertools.pairwise(trained)
@@ -110,7 +113,7 @@ def seeds_sentence(comparison: ModelComparison) -> str:
     ]
     if not close:
         return "each trained model differs from the next one by more than training varies (95 %)"
-    return f"within the variation of training (95 %, over seeds): {', '.join(close)}"
+    return f"no difference beyond the variation of training (95 %, over seeds) between {', '.join(close)}"
 
 
 def score_rows(comparison: ModelComparison) -> TableRows:

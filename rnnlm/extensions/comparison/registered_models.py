@@ -46,7 +46,9 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
         opened = open_corpus(home, folder, config, "test" if is_own else None)
         documents = read_documents(opened.dataset, opened.split)
         if byte_counts is not None and not np.array_equal(byte_counts, documents.byte_counts):
-            raise DatasetError(f"{name}: divides {config.public_source} into other documents; compare it separately")
+            raise DatasetError(
+                f"{name}: this model divides {config.public_source} into other documents; compare it separately"
+            )
         byte_counts = documents.byte_counts
         warnings += opened.score_warnings
         source = StoredSplit(opened.dataset, opened.split)

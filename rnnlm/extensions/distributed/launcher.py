@@ -311,4 +311,4 @@ def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: 
         return f"{otherwise};\n{advice}"
     first_line = " ".join(str(found[0]["message"]).strip().splitlines()[:1])[:200]
     failed = f"training process {found[0]['rank']} failed: {found[0]['kind']}: {first_line}"
-    return f"{failed};\n{advice}\n(more in {folder})"
+    return f"{failed};\n{advice}\n(the whole output is in {folder})"

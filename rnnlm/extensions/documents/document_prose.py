@@ -80,7 +80,7 @@ def parsed_prose(kind: str, data: bytes, text: str) -> str:
         raise DocumentError(f"damaged {kind} ({type(error).__name__}{f': {reason}' if reason else ''})") from error
     prose = prose.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     if not prose.strip():
-        scan = " (pictures of pages?)" if kind == "pdf" else ""
+        scan = "; it may consist of pictures of pages" if kind == "pdf" else ""
         raise DocumentError(f"contains no prose{scan}")
     return prose
 

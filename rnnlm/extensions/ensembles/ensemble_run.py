@@ -65,7 +65,9 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         run = RunFolder(folder.parent)
         config = run.configuration
         if not run.facts or not config:
-            raise ModelError(f"{folder}: not in the folder of a finished run; give a run's id, or a registered version")
+            raise ModelError(
+                f"{folder}: this model is not in the folder of a finished run; give a run's id, or a registered version"
+            )
         config["training"].pop("teacher", None)
         settings = PipelineConfig.model_validate(config | {"force": ()})
         member = Member(run.record(), settings)
@@ -84,7 +86,9 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         )
     dataset = find_dataset(home, str(inside(home.datasets, ids.pop())))
     if dataset is None:
-        raise ModelError(f"their dataset is not in {home.datasets}; prepare it again: rnnlm prepare --corpus …")
+        raise ModelError(
+            f"the dataset of these runs is not in {home.datasets}; prepare it again: rnnlm prepare --corpus …"
+        )
     return members, dataset
 
 

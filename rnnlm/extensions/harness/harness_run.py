@@ -130,7 +130,7 @@ def load_tasks(names: Sequence[str]) -> dict[str, Any]:
         except Exception as error:
             raise CorpusError(
                 f"--tasks {name}: cannot load the task or its data ({type(error).__name__}: {first_line(error)});\n"
-                "most tasks download their data"
+                "most tasks download their data, so check the network"
             ) from error
         for part in loaded:
             loaded[part] |= found[part]

@@ -24,7 +24,7 @@ def gradient_report(record: GradientFlowRecord) -> str:
         {"layer": layer} | {f"{back} back": f"{norms[back] / norms[0]:.2g}" if norms[0] else "-" for back in distances}
         for layer, norms in enumerate(record.norms, start=1)
     ]
-    note = "The gradient's norm relative to that at the loss's own step."
+    note = "The gradient's norm at earlier steps, relative to its norm at the step of the loss."
     return Page("Gradient flow", pictures={"": record.picture}, note=note, tables={"": rows}).markdown()
 
 
@@ -49,7 +49,8 @@ def gradients_page(found: GradientComparison) -> Page:
     return Page(
         title="Gradients of networks of each kind",
         tables={"": [gradient_row(curve) for curve in found.curves]},
-        note="`norm`: of the gradient at the loss's own step, top layer; beside it, the share left further back.",
+        note="`norm` is the norm of the gradient at the step of the loss, in the top layer. The next columns are the "
+        "fractions of it that are left further back.",
         pictures={"": found.picture},
     )
 
@@ -72,7 +73,7 @@ def echo_page(found: EchoComparison) -> Page:
     return Page(
         title="What networks of each kind remember",
         tables={"": list(rows.values())},
-        note="The share of rows that are right at the cue, by steps back to the symbol; guessing gives "
+        note="The share of rows whose symbol is recalled, by the number of steps back to the symbol; guessing gives "
         f"{1 / found.settings['symbols']:.1%}.",
         pictures={"": found.picture},
     )

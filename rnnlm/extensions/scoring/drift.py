@@ -95,8 +95,8 @@ def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) ->
         "quantiles": found.quantiles,
     }
     message = (
-        f"{config.input}: the scores of {found.documents:,} documents are {found.distance:.2f} from those of the "
-        f"validation text of {scoring.model}; expected at most {drift.threshold:.2f}."
+        f"{config.input}: the distance between the scores of {found.documents:,} documents and those of the "
+        f"validation text of {scoring.model} is {found.distance:.2f}; expected at most {drift.threshold:.2f}."
     )
     return (
         NightEvent(

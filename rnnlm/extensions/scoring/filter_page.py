@@ -24,8 +24,8 @@ def filter_page(config: FilterConfig, found: FilterRecord) -> Page:
         tables={
             "": count_rows(found),
             "bits per byte: kept ▒, dropped █": histogram(found.bins),
-            "kept, closest to the line": example_rows(found.kept_examples),
-            "dropped, closest to the line": example_rows(found.dropped_examples),
+            "kept, closest to the limit": example_rows(found.kept_examples),
+            "dropped, closest to the limit": example_rows(found.dropped_examples),
             **left_out_tables(found.scoring.left_out),
         },
         pictures={"Kept and dropped documents": found.picture},

@@ -22,7 +22,11 @@ def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
     scoring, drift = scored.scoring, scored.drift
     if scoring.output is None:
         return Page("Scores", facts={"scores": f"{config.input}: nothing to score"})
-    state = "skipped: it holds these scores (--force)" if scoring.skipped else f"{scoring.seconds:.1f} s"
+    state = (
+        "skipped, because it has these scores already; --force scores again"
+        if scoring.skipped
+        else f"{scoring.seconds:.1f} s"
+    )
     changed = config.model_dump(exclude={"input", "output", "model"}, exclude_defaults=True)
     compared, picture = drift.distributions, drift.picture
     strange = "none" if config.top and not scored.strange else ""
@@ -37,7 +41,9 @@ def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
             "strange": strange,
         },
         tables={
-            "the strangest: by how many median deviations": strange_rows(scored.strange, config.document),
+            "the strangest; `by` counts median deviations from the median": strange_rows(
+                scored.strange, config.document
+            ),
             "bits per byte": quantile_rows(compared) if compared else [],
             **left_out_tables(scoring.left_out),
         },

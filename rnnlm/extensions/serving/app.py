@@ -220,7 +220,7 @@ async def events(parts: AsyncGenerator[BaseModel, None], end: str = "") -> Async
     except BusyError as error:
         yield f"data: {Problem(detail=str(error)).model_dump_json()}\n\n"
     except Exception:
-        logger.exception("a stream failed")
+        logger.exception("a streamed response failed")
         yield f"data: {Problem(detail='internal error').model_dump_json()}\n\n"
 
 

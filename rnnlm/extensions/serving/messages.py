@@ -77,7 +77,9 @@ class ScoreRequest(Message):
         for index, text in enumerate(self.texts):
             characters += len(text)
             if characters > MAXIMUM_TEXT:
-                raise ValueError(f"text {index}: the list has more than {MAXIMUM_TEXT:,} characters from here on")
+                raise ValueError(
+                    f"text {index}: the texts up to this one have more than {MAXIMUM_TEXT:,} characters; send fewer"
+                )
         return self
 
     @property

@@ -77,7 +77,7 @@ class Service:
             async with asyncio.timeout(seconds):
                 await self._scoring.acquire()
         except TimeoutError:
-            raise BusyError(f"not started within {seconds:g} s; retry later") from None
+            raise BusyError(f"the request was not started within {seconds:g} s; retry later") from None
         finally:
             self.texts_waiting -= 1
         abandoned = threading.Event()
@@ -86,7 +86,7 @@ class Service:
             if abandoned.is_set():
                 raise BusyError("the client has disconnected")
             if time.monotonic() >= deadline:
-                raise BusyError(f"not scored within {seconds:g} s; send less text")
+                raise BusyError(f"the text was not scored within {seconds:g} s; send less text")
 
         def ended(work: "asyncio.Future[AnswerT]") -> None:
             # The exception is retrieved, because asyncio would warn about it if no task awaits the work.
@@ -169,7 +169,7 @@ class GenerationStream:
         finally:
             self._job.over = True
         if not ids:
-            raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
+            raise BusyError(f"the request was not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
             # The text is the same as `rnnlm generate` prints for these tokens.

@@ -159,7 +159,7 @@ class Batcher:
         try:
             work()
         except Exception as error:
-            logger.exception("a step failed")
+            logger.exception("a step of generation failed; its requests end with an error")
             for job in jobs:
                 if not job.over:
                     job.end(error)

@@ -100,7 +100,7 @@ def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
     if not stored.facts or not stored.configuration:
         raise ModelError(
             f"{model_folder}: expected the model folder of a run, with run.json and config.json beside it.\n"
-            "Give a run's folder or its id: losses are stored with the run."
+            "Give a run's folder or its id, because losses are stored with the run."
         )
     run = stored.record()
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))

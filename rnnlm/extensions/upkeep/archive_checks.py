@@ -47,10 +47,10 @@ def problem_of_manifest(manifest: Manifest, length: int) -> str | None:
     if not manifest.homes or not all(
         home.is_absolute() and problem_of(str(home)[1:]) is None for home in manifest.homes
     ):
-        return "it does not say of which home it is"
+        return "its manifest does not name the home"
     texts = (manifest.made, manifest.rnnlm, *manifest.versions, *manifest.damaged)
     if not all(text.isprintable() for text in texts):
-        return "what it says has control characters"
+        return "its manifest contains control characters"
     end = 0
     for name, file in sorted(manifest.files.items(), key=lambda entry: (entry[1].offset, entry[1].bytes)):
         if (problem := problem_of_name(name, manifest)) is not None:
@@ -58,7 +58,7 @@ def problem_of_manifest(manifest: Manifest, length: int) -> str | None:
         if not DIGEST.fullmatch(file.sha256) or file.bytes < 0:
             return f"{ascii(name)[:80]} has no sha256 or no size"
         if file.offset < end + HEADER_BYTES or file.offset + file.bytes > length:
-            return f"{ascii(name)[:80]} does not lie in the archive, or another file lies there too"
+            return f"{ascii(name)[:80]} lies outside the archive or overlaps another file"
         end = file.offset + file.bytes
     return None
 
@@ -69,14 +69,14 @@ def problem_of_name(name: str, manifest: Manifest) -> str | None:
         return problem
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
-        return "no backup has hidden files"
+        return "backups contain no hidden files"
     is_known = name in (MLFLOW_DATABASE, PREFECT_DATABASE) or (parts[0] in FOLDERS and len(parts) > 1)
     if not is_known or name.startswith("corpora/downloads/"):
-        return "no backup has it"
+        return "backups contain no such file"
     if len(os.fsencode(name)) > LONGEST_PATH_BYTES // 2:
-        return "it is too long"
+        return "its name is too long"
     if any("/".join(parts[:depth]) in manifest.files for depth in range(1, len(parts))):
-        return "a file has the name of its folder"
+        return "another file has the name of its folder"
     return None
 
 

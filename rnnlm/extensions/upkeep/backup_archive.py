@@ -136,8 +136,8 @@ def read_manifest(archive: Path) -> Manifest:
 def listed(folder: Path) -> str:
     names = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
     if (folder / MANIFEST).exists():
-        return "it holds a backup of rnnlm 0.3 or older:\nrestore it with that version"
-    return f"it has:\n{', '.join(names[-5:])}" if names else "it has no backup"
+        return "it is a backup of rnnlm 0.3 or older;\nrestore it with that version"
+    return f"its last backups are\n{', '.join(names[-5:])}" if names else "it has no backup"
 
 
 def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:

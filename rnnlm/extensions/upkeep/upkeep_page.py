@@ -7,7 +7,7 @@ from rnnlm.extensions.upkeep.prune import PruneRecord
 from rnnlm.extensions.upkeep.restore import RestoreRecord
 from rnnlm.reports.page import Page
 
-NOTHING = "nothing in this home yet: rnnlm run"
+NOTHING = "nothing in this home yet; rnnlm run trains a first model"
 
 
 def prune_text(pruned: PruneRecord) -> str:

@@ -75,7 +75,7 @@ class Checkpoints:
             except (OSError, SafetensorError) as error:
                 # After this failed attempt, the next attempt is due after `every_seconds`.
                 start = -math.inf
-                message = "%s: cannot be written (%s); training continues, older checkpoints are kept"
+                message = "%s: cannot be written (%s); training continues, and older checkpoints are kept"
                 logger.warning(message, self.path(step), error)
             for old in self.steps()[: -self.kept] if written else ():
                 shutil.rmtree(self.path(old), ignore_errors=True)
@@ -120,11 +120,13 @@ class Checkpoints:
                 state = read_checkpoint(self.path(step))
                 self.last_step = step
             except (ValueError, SafetensorError) as error:
-                logger.warning("%s: not used (%s); trying the one before it", self.path(step), error)
+                logger.warning(
+                    "%s: this checkpoint is not used (%s); the one before it is tried", self.path(step), error
+                )
                 if self.process_group.is_main:
                     rename_damaged(self.path(step))
                 if not steps:
-                    logger.warning("%s: no usable checkpoint left; training starts over", self.folder)
+                    logger.warning("%s: no usable checkpoint is left, so training starts over", self.folder)
         if self.process_group.is_main:
             self.process_group.barrier()
         return state

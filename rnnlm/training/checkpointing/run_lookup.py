@@ -59,8 +59,8 @@ def find_unfinished(
     start = StartedFrom(**started["started_from"]) if "started_from" in started else None
     if name_run(config, dataset, start) != started["run_id"]:
         raise ModelError(
-            f"{folder.name}: started with other versions of rnnlm, torch, transformers or numpy and cannot be resumed\n"
-            f"exactly; install those versions, or train anew: rnnlm train --corpus {config.corpus.public_source}"
+            f"{folder.name}: was started with other versions of rnnlm, torch, transformers or numpy, so it cannot be\n"
+            f"resumed; install those versions, or train anew: rnnlm train --corpus {config.corpus.public_source}"
         )
     return (with_changes(config, changes) if changes else config), dataset
 

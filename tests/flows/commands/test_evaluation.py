@@ -144,7 +144,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     assert main(["evaluate", toy_run.run_id]) == 2
     told = capsys.readouterr().err
     assert "is not in this home" in told
-    assert "has another by now" in told
+    assert "its source now has another text" in told
     shutil.rmtree(tmp_path / "texts")
     (tmp_path / "texts").symlink_to(toy_folder)
     assert perplexity() == own  # The text at the path has the digest of the run's text.

@@ -62,5 +62,5 @@ def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureF
     assert found["tokens"] == 3420 - 3078
     assert main(["ngram", *arguments, "--samples", "1"]) == 0
     out = capsys.readouterr().out
-    assert "not a normalised distribution: not comparable with perplexities" in out
+    assert "this is not a normalised distribution, so it is not comparable with perplexities" in out
     assert "perplexity" not in out

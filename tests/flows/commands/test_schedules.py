@@ -64,7 +64,8 @@ class RefusingServer(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"), [(500, "see the server's log: rnnlm logs"), (401, "set PREFECT_API_AUTH_STRING=")]
+    ("status", "advice"),
+    [(500, "see the server's log: rnnlm logs"), (401, "set PREFECT_API_AUTH_STRING to the USER:PASSWORD")],
 )
 @pytest.mark.parametrize("command", [["trigger", "mine"], ["schedules"]])
 def test_a_server_that_refuses_ends_the_command_with_advice(
@@ -110,7 +111,7 @@ def test_a_run_does_not_begin_on_another_homes_server(
             assert main(["run", "--corpus", "zen", "--preset", "smoke"]) == 2
         server.shutdown()
     said = capsys.readouterr().err
-    assert "asks for another password, so it may be another home's" in problem
+    assert "asks for another password, so it may belong to another home" in problem
     assert problem in said
     assert "Traceback" not in said
     assert not home.corpora.exists()
@@ -296,7 +297,7 @@ def test_an_address_that_mlflow_cannot_use_is_refused_before_work(
 
 def test_status_and_logs_of_an_unused_home(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
-    assert "not up: rnnlm up" in capsys.readouterr().out
+    assert "not up; rnnlm up starts them" in capsys.readouterr().out
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["servers"] == []
     assert main(["logs"]) == 0

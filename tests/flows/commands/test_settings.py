@@ -50,7 +50,7 @@ def test_short_options_stand_for_settings_and_set_wins() -> None:
     ("text", "told"),
     [
         ("model: {layers: two}", "model.layers: expected a whole number"),
-        ("model: [", "no valid YAML in line"),
+        ("model: [", "is not valid YAML in line"),
         ("just words", "expected sections with fields"),
         ("modl: {layers: 2}", "modl"),
     ],

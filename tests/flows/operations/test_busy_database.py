@@ -77,7 +77,7 @@ def test_only_a_busy_database_is_logged_in_one_line(error: Exception) -> None:
     record = logging.LogRecord(*arguments, (type(error), error, None))
     assert busy_in_one_line(record)
     if "locked" in str(error):
-        assert record.getMessage() == "Heartbeat of worker failed: the database was busy; it is tried again"
+        assert record.getMessage() == "Heartbeat of worker failed: the database was busy, so this is tried again"
     assert (record.exc_info is None) == ("locked" in str(error))
 
 

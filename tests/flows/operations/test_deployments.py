@@ -163,7 +163,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     # The line breaks depend on the width of the terminal, so they are removed.
     told = " ".join(capsys.readouterr().out.split())
     assert f"gates {finished['name']} warned: " in told
-    assert "% of the training rows repeat another; expected at most 0.0%" in told
+    assert "% of the training rows repeat another row; expected at most 0.0%" in told
 
 
 def library_lines(client: httpx.Client, run_id: str) -> list[str]:
@@ -278,7 +278,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     name = run_through(server, smoke, {"type": "RUNNING"}, {"type": "FAILED", "message": str(stopped.value)})
     assert main(["status", "--json"]) == 0
     gates = json.loads(capsys.readouterr().out)["gates"]
-    assert gates == f"{name} stopped: too far (at most 40.0%)."
+    assert gates == f"{name} stopped: too far (expected at most 40.0%)."
 
     run_through(server, scoring, {"type": "CRASHED"})  # A run that has never begun is shown with its deployment's name.
     assert main(["status", "--json"]) == 0

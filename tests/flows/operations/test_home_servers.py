@@ -53,7 +53,7 @@ def test_a_password_of_another_user_is_refused(home: Home, tmp_path: Path) -> No
         home_password(home)
     (home.root / PASSWORD_FILE).unlink()
     (home.root / PASSWORD_FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(HomeError, match="it is no file"):
+    with pytest.raises(HomeError, match="it is not a file"):
         home_password(home)
 
 

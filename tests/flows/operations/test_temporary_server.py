@@ -31,7 +31,7 @@ def test_a_run_with_the_variables_of_env_needs_no_server(tracked_home: Home) -> 
     script += "--corpus zen --set tokenizer.kind=word"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "the run uses a temporary one" in done.stderr
+    assert "so the run uses a temporary server" in done.stderr
 
 
 @pytest.mark.long

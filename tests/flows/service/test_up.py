@@ -91,7 +91,7 @@ def up(home: Home) -> Iterator[Up]:
 def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None:
     up.rnnlm("up", "--detach", *up.ports)
     assert "already up" in up.rnnlm("up", "--detach", *up.ports)
-    assert "already up on the ports" in up.rnnlm("up", "--port", str(free_port()), code=2)
+    assert "the servers are already up, on the ports" in up.rnnlm("up", "--port", str(free_port()), code=2)
     other = {"RNNLM_HOME": str(toy_folder.parent / "other")}
     command = [sys.executable, "-m", "flows.command_line", "up", *up.ports]
     refused = subprocess.run(command, env=os.environ | other, capture_output=True, text=True, timeout=60)
@@ -175,7 +175,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     nights = {night["schedule"]: night for night in status["by_hand"]}
     assert nights["short"]["state"] == "Completed"
     decision, score = nights["short"]["outcome"].splitlines()
-    assert re.fullmatch(r"Its own test split: \d\.\d{3} bits per byte \(perplexity [\d.]+\)\.", score)
+    assert re.fullmatch(r"On its own test split it has \d\.\d{3} bits per byte \(perplexity [\d.]+\)\.", score)
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
     assert "by hand    short: " in up.rnnlm("status")

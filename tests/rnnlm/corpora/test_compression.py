@@ -217,7 +217,7 @@ def test_damaged_zips_are_refused(home: Home, tmp_path: Path) -> None:
 def test_archives_inside_archives_are_not_opened(home: Home, tmp_path: Path) -> None:
     inner = tar_of({"train.txt": TEXT})
     for name in ("inner.tar", "inner.tar.gz", "inner.zip"):
-        refused(home, tmp_path / "a.zip", zip_of({name: inner}), "archives inside archives")
+        refused(home, tmp_path / "a.zip", zip_of({name: inner}), "has archives but no text; unpack it")
     refused(home, tmp_path / "a.zip", zip_of({"hidden.txt": inner}), "archive inside an archive")
     (tmp_path / "a.zip").write_bytes(zip_of({"inner.tar": inner, "a.txt": TEXT}))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.zip")))
@@ -282,7 +282,7 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
         start = packed.index(mark) + place
         # The number of the compression method Deflate64, which Python does not support.
         packed[start : start + 2] = (9).to_bytes(2, "little")
-    message = refused(home, tmp_path / "a.zip", bytes(packed), "zip data of a kind that is not read")
+    message = refused(home, tmp_path / "a.zip", bytes(packed), "this variant of zip cannot be read")
     assert "damaged" not in message
 
 

@@ -57,7 +57,7 @@ def test_the_setting_wins_and_inspect_says_what_was_measured(home: Home, tmp_pat
     assert stored(home, path, quoting="doubled") == {"text": "one\n2\ttwo\n"}
     (noted,) = inspect_source(PipelineConfig.model_validate({"corpus": {"source": str(path)}})).left_out
     assert noted.read
-    assert noted.reason == "cells divided by tab, quotes as characters, by measurement; corpus.quoting sets it"
+    assert noted.reason == "cells separated by tab, quotes as characters, by measurement; corpus.quoting sets it"
 
 
 @pytest.mark.long

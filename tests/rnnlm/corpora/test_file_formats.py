@@ -119,7 +119,7 @@ def test_a_file_that_is_read_up_to_its_damage_says_so(home: Home, tmp_path: Path
     assert corpus.corpus_bytes > len(lines) // 2
     [cut] = corpus.left_out
     assert cut.read
-    assert "what stands before it was read" in cut.reason
+    assert "; the text before it was read" in cut.reason
 
 
 def test_a_page_keeps_its_own_encoding_among_files_of_another(home: Home, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
     config = CorpusConfig(source=str(tmp_path / "data"), valid_share=0.2, test_share=0.2)
     with caplog.at_level(logging.INFO):
         corpus = obtain_corpus(home, config)
-    assert "divides train into splits" in caplog.text
+    assert "the documents of the training text are divided into splits" in caplog.text
     assert all(f"{split} 20.0%" in caplog.text for split in carved)
     from_train = {document.split for document in corpus_documents(corpus) if document.source_file == "train.txt"}
     assert from_train == {"train"} | carved
@@ -327,9 +327,7 @@ def test_a_page_instead_of_text_is_read_and_told(
 ) -> None:
     path = write(tmp_path / name, beginning + PAGE)
     assert stored(home, path)["text"] == "Sign in to go on.\n\nAccept the terms.\n\nEnd.\n\n"
-    assert (
-        f"{name} (an HTML page, of which the prose is read; a server that sends a page may want a login)" in caplog.text
-    )
+    assert f"{name} (an HTML page, whose prose is read; the server may require a login)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_inspection_agrees_with_the_corpus_stage(home: Home, mixed: Path) -> Non
 
 def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, str(write(tmp_path / "one.txt", b"just one line\n")))
-    assert "this text is 1 document; at least 3 different ones" in " ".join(text.split())
+    assert "this text has only 1 document; at least 3 different ones" in " ".join(text.split())
     assert "time" not in text
     text = shown(capsys, str(write(tmp_path / "empty.txt", b" \n")))
     assert "is empty; expected text" in " ".join(text.split())
@@ -87,7 +87,7 @@ def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys:
     assert "line 1 is not JSON" in " ".join(text.split())
     assert main(["inspect", str(tmp_path / "nothing.txt")]) == 2
     assert main(["inspect", "python-docs"]) == 2
-    assert "is not a file, folder or glob" in capsys.readouterr().err
+    assert "expected a file, a folder or a glob" in capsys.readouterr().err
     with pytest.raises(CorpusError, match="inspect reads"):
         inspected("https://example.org/a.txt")
 

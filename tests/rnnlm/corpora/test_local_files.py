@@ -41,7 +41,7 @@ def test_no_link_is_followed_out_of_the_folder(home: Home, tmp_path: Path) -> No
     assert found["out.txt"] == found["outfolder"] == "a link that leaves the folder"
     assert found["infolder"] == "a link to a folder"
     assert found["again.txt"] == "a link to a file that is read itself"
-    assert found["gone.txt"] == "a link to nothing"
+    assert found["gone.txt"] == "a link whose target does not exist"
     assert found["key.txt"] == "a link to a hidden file"
     assert found[".keys"] == "hidden"
 
@@ -63,9 +63,9 @@ def test_each_file_left_out_has_a_reason(home: Home, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "data" / "pipe.txt")
     found = reasons(home, tmp_path / "data")
     assert set(found) == {"chart.png", "main.o", "README.md", "x/LICENSE", "old.tar.gz", "pipe.txt"}
-    assert found["chart.png"] == "not text, judging by the name; corpus.format=text reads any"
+    assert found["chart.png"] == "not text, judging by the name; corpus.format=text reads it"
     assert (
-        found["README.md"] == found["x/LICENSE"] == "about the text, not part of it; a glob such as '**/*.md' takes it"
+        found["README.md"] == found["x/LICENSE"] == "about the text, not part of it; a glob such as '**/*.md' reads it"
     )
     assert found["old.tar.gz"].startswith("an archive; a glob")
     assert found["pipe.txt"] == "neither a file nor a folder"

@@ -54,4 +54,4 @@ def test_a_broken_table_among_texts_is_read_up_to_its_error(
     (noted,) = corpus.left_out
     assert (noted.name, noted.read) == (name, bool(rows))
     assert reason in noted.reason
-    assert noted.reason.endswith("; what stands before it was read") == bool(rows)
+    assert noted.reason.endswith("; the text before it was read") == bool(rows)

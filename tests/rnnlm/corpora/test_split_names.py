@@ -58,7 +58,10 @@ def test_books_whose_titles_hold_a_split_s_word_are_all_read(
         write(tmp_path / "books" / name, f"{name}\n".encode())
     text = stored(home, tmp_path / "books")["text"]
     assert text.split() == list(names)
-    assert "read as ordinary text: dev-notes.txt, test-plan.txt; a split is named test.txt" in caplog.text
+    assert (
+        "these files are read as ordinary text, not as splits: dev-notes.txt, test-plan.txt;\nname a split test.txt"
+        in caplog.text
+    )
 
 
 def test_files_of_no_split_are_named_in_a_warning(home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +74,7 @@ def test_files_of_no_split_are_named_in_a_warning(home: Home, tmp_path: Path, ca
         with caplog.at_level(logging.WARNING):
             assert stored(home, source) == {"train": "a\n"}
         (line,) = caplog.messages
-        assert "emma.txt (other names tell a split" in line
+        assert "emma.txt (other files name their split" in line
         assert "chart.png (not text" in line
         assert "README" not in line
         assert "train.txt" not in line

@@ -90,7 +90,7 @@ def test_one_bad_byte_in_utf_8_costs_one_character(home: Home, tmp_path: Path) -
     data = "é\n".encode() * 9 + b"the \xff cat\n" + "é\n".encode() * 9
     assert stored(home, write(tmp_path / "a.txt", data)) == {"text": "é\n" * 9 + "the \ufffd cat\n" + "é\n" * 9}
     (noted,) = obtain(home, tmp_path / "a.txt").left_out
-    assert noted.reason == "byte 31 is not utf-8: invalid start byte; read with U+FFFD in its place"
+    assert noted.reason == "byte 31 is not utf-8: invalid start byte; it is read as U+FFFD"
 
 
 def test_each_file_of_a_folder_has_its_own_encoding(home: Home, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_each_file_of_a_folder_has_its_own_encoding(home: Home, tmp_path: Path) 
 def test_a_nul_costs_one_character_in_every_format(home: Home, tmp_path: Path, name: str, data: bytes) -> None:
     assert stored(home, write(tmp_path / name, data)) == {"text": "one\na\ufffdb\nlast\n"}
     (noted,) = obtain(home, tmp_path / name).left_out
-    assert noted.reason == "contains NUL bytes; read with U+FFFD in their place"
+    assert noted.reason == "contains NUL bytes, which are read as U+FFFD"
     refused(home.__class__(tmp_path / "strict"), tmp_path / name, "NUL")
 
 

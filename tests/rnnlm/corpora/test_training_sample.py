@@ -76,7 +76,7 @@ def test_a_sample_of_equal_documents_says_what_to_do(home: Home, tmp_path: Path)
         (folder / f"{split}.txt").write_text(text)
     with pytest.raises(CorpusError, match="maximum_documents=5: no sample") as caught:
         obtain_corpus(home, CorpusConfig(source=str(folder), maximum_documents=5))
-    assert "raise it" in str(caught.value)
+    assert "raise the setting" in str(caught.value)
 
 
 def test_it_is_found_once_and_pruned_with_its_corpus(home: Home, tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ def test_an_equal_candidate_takes_over_if_it_has_read_newer_text(contest: Contes
     contest.register("good")
     again = contest.register("good", force=True)
     assert (again.version, again.alias) == (2, "challenger")
-    assert again.reason.startswith("not shown to be better, as it must be because it has read no newer text: ")
+    assert again.reason.startswith(
+        "not shown to be better, which is required because it was trained on no newer text: "
+    )
     contest.read_newer_text(tmp_path / "newer")
     again = contest.register("good", policy="better")
     assert (again.version, again.alias) == (3, "challenger")
@@ -109,7 +111,7 @@ def test_an_equal_candidate_takes_over_if_it_has_read_newer_text(contest: Contes
         ({}, True, "newer, and at most 90% worse: "),
         ({"promote": "by_policy"}, True, "newer, and at most 90% worse: "),
         ({"promote": "if_better"}, False, "worse: "),
-        ({"promote": "never"}, False, "not promoted, as registry.promote=never says: "),
+        ({"promote": "never"}, False, "not promoted, because registry.promote is never: "),
         ({"approval": True}, False, "waits for approval (rnnlm promote): newer, and at most 90% worse: "),
     ],
 )
@@ -165,7 +167,7 @@ def test_a_model_with_other_settings_than_the_champion_s_must_be_better(contest:
     other = contest.register("good")
     assert other.alias == "challenger"
     assert other.reason.startswith(
-        "not shown to be better, as it must be because its settings differ from the champion's"
+        "not shown to be better, which is required because its settings differ from the champion's"
     )
     contest.config = changed(usual, {"training.checkpoints.kept": 5, "tracking.experiment": "another"})
     assert contest.register("good", force=True).alias == "champion"
@@ -180,8 +182,8 @@ def test_without_a_comparable_line_the_champion_stays(contest: Contest, tmp_path
         candidate = contest.register("good", force=True)
         assert (candidate.alias, candidate.evidence, candidate.kept) == ("challenger", None, kept)
         assert candidate.reason == (
-            "not comparable with champion version 1: no held-out line is new to both and may judge, because the text "
-            f"is very short or repeats itself; to choose by hand: rnnlm promote {NAME}/{kept + 1}"
+            "not comparable with champion version 1: no held-out line of the comparison is new to both models, because "
+            f"the text is very short or repeats itself; to promote it by hand: rnnlm promote {NAME}/{kept + 1}"
         )
 
 
@@ -189,7 +191,7 @@ def test_without_a_comparable_line_the_champion_stays(contest: Contest, tmp_path
 def test_an_experiment_is_no_first_champion_either(contest: Contest) -> None:
     first = contest.register("good", promote="never")
     assert (first.alias, first.kept) == ("challenger", 0)
-    assert first.reason == "not promoted, as registry.promote=never says; there is no champion"
+    assert first.reason == "not promoted, because registry.promote is never; there is no champion"
     assert contest.register("fair", promote="if_better").alias == "champion"
 
 
@@ -213,7 +215,7 @@ def test_a_loss_on_the_champion_s_own_text_waits_for_approval(contest: Contest, 
     assert mixed_in.own_evidence.byte_count < 0.6 * mixed_in.evidence.byte_count
     assert mixed_in.alias == "challenger"
     assert mixed_in.reason.startswith("waits for approval (rnnlm promote), because on the text that champion version 1")
-    assert "; on all of tonight's: better: " in mixed_in.reason
+    assert "; on all lines of this comparison: better: " in mixed_in.reason
 
 
 @pytest.mark.long

@@ -125,7 +125,7 @@ def test_a_dataset_without_its_text_passes_with_a_reason(
         leakage = result_of(check_gates(home, config, dataset), "leakage")
     finally:
         (tmp_path / "elsewhere").rename(text)
-    assert (leakage.outcome, leakage.text) == ("not measured", "the corpus's text is gone from this home")
+    assert (leakage.outcome, leakage.text) == ("not measured", "the text of the corpus is no longer in this home")
 
 
 def test_without_a_champion_nothing_is_compared_and_nothing_stops(
@@ -200,7 +200,7 @@ def test_a_champion_without_character_frequencies_is_not_compared(registered: Re
     dataset = other_text(registered, {"train": "the dog sees the cat .\n" * 200})
     found = result_of(check_gates(registered.home, registered.config, dataset), "drift")
     assert (found.outcome, found.share) == ("not measured", None)
-    assert "no undamaged character frequencies" in found.text
+    assert "the character frequencies of version 1 are missing or damaged" in found.text
 
 
 def test_the_former_setting_of_the_largest_leak_still_stops(
@@ -229,6 +229,6 @@ def test_one_error_names_every_gate_that_stops_with_its_limit(gates: list[str]) 
     assert error.gates == record
     reasons, advice = str(error).splitlines()
     for gate in gates:
-        assert f"{gate} is 70.0% (at most 40.0%)" in reasons
+        assert f"{gate} is 70.0% (expected at most 40.0%)" in reasons
         assert f"gates.{gate}_stop_at" in advice
     assert "duplicates" not in str(error)

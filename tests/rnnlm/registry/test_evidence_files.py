@@ -28,7 +28,7 @@ def test_a_damaged_file_is_not_used_and_the_model_is(
     path.write_bytes(data)
     assert model_folder(registered.home, "rnnlm-toy") == bundle
     assert evidence_file(bundle, name) is None
-    assert f"{name}: damaged, so it is not used" in caplog.text
+    assert f"{name}: the file is damaged, so it is not used" in caplog.text
     with reaching_mlflow(registered.home) as client:
         version = read_version(client, "rnnlm-toy", 1)
     assert (held_out_lines(bundle) is None) == (name == HELD_OUT_LINES)

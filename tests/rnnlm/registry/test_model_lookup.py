@@ -40,7 +40,7 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
     other = decided.run_of("poor").model_folder / "model.safetensors"
     shutil.copy(other, run.model_folder)
-    with pytest.raises(ModelError, match=f"{run.run_id} was trained again"):
+    with pytest.raises(ModelError, match=f"{run.run_id} has been trained again"):
         run_model_folder(decided.home, reference)
     shutil.rmtree(run.folder)
     with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
@@ -53,7 +53,7 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
     other = toy_run.run_id[:15] + ("0" if toy_run.run_id[15] != "0" else "1")
     shutil.copytree(toy_run.folder, home.runs / other)
-    with pytest.raises(ModelError, match=f"2 runs begin with it: .*{toy_run.run_id}"):
+    with pytest.raises(ModelError, match=f"the ids of 2 runs begin with this text .*{toy_run.run_id}"):
         model_folder(home, toy_run.run_id[:15])
 
 

@@ -33,7 +33,7 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
     assert regressed.message.endswith(" than the champion on the same lines. The champion stays.")
     again, _ = events_of(contest.register("poor", force=True))
     assert again.labels == {CANDIDATES: "2"}
-    assert "Candidates in a row that did not replace it: 2." in again.message
+    assert "2 candidates in a row have not replaced it." in again.message
 
 
 @pytest.mark.parametrize(

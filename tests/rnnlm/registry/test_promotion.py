@@ -98,7 +98,8 @@ def test_fewer_than_the_minimum_of_units_never_takes_over(units: int, alias: str
 def test_the_reason_gives_figures_interval_and_units() -> None:
     assert decide(evidence(-0.1511, -0.0489).model_copy(update={"lines": 1_204}), 3, NEWER).reason == (
         "better: 7.7% better than champion version 3, between 3.8% and 11.6% better (1.2000 against 1.3000 nats per "
-        "byte on 1,204 lines that neither has read, 412 documents, one-sided 95% bounds, comparison 1 with it)"
+        "byte on 1,204 lines that neither has read, 412 documents, one-sided 95% bounds, comparison 1 with this "
+        "version)"
     )
 
 
@@ -141,7 +142,7 @@ def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, 
     if alias == "challenger":
         assert decision.reason == (
             "waits for approval (rnnlm promote), because on the text that champion version 3 has held out it is 2.3% "
-            "worse, between 1.5% and 3.1% worse; on all of tonight's: better: …"
+            "worse, between 1.5% and 3.1% worse; on all lines of this comparison: better: …"
         )
     lost = won._replace(alias="challenger")
     assert with_own_text(lost, own, 3, NEWER).alias == "challenger"

@@ -160,7 +160,9 @@ def test_a_call_killed_before_its_last_step_is_resumed(registered: Registrar, al
 def test_the_same_model_again_does_not_take_over(registered: Registrar) -> None:
     second = registered(force=True)
     assert second.alias == "challenger"
-    assert second.reason.startswith("not shown to be better, as it must be because it has read no newer text: 0.0% ")
+    assert second.reason.startswith(
+        "not shown to be better, which is required because it was trained on no newer text: 0.0% "
+    )
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def test_without_a_champion_training_starts_from_random_weights_and_that_is_reme
     caplog.set_level(logging.INFO)
     register.config = changed(register.config, WARM)
     assert chosen(register) is None
-    assert "training: starts from random weights: rnnlm-toy has no champion yet" in caplog.messages
+    assert "training: starts from random weights, because rnnlm-toy has no champion yet" in caplog.messages
     run = run_training(register.home, register.config, register.dataset, untracked, start=None)
     assert run.skipped  # The settings are equivalent to start_from=nothing, so the finished run is found.
     register()
@@ -173,7 +173,7 @@ def test_a_champion_that_does_not_fit_is_reported_in_one_line(
     warm.config = changed(warm.config, settings)
     assert chosen(warm) is None
     (line,) = [message for message in caplog.messages if message.startswith("training: ")]
-    assert line.startswith(f"training: starts from random weights: rnnlm-toy version 1 does not fit: {told}")
+    assert line.startswith(f"training: starts from random weights, because rnnlm-toy version 1 does not fit: {told}")
 
 
 @pytest.mark.parametrize("made_by", ["rnnlm", "another program"])
@@ -188,7 +188,7 @@ def test_a_champion_that_cannot_be_loaded_does_not_stop_the_night(
         (folder / "rnnlm_tokenizer.json").unlink()
         (folder.parents[1] / "COMPLETE").unlink()
     assert chosen(warm) is None
-    assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
+    assert "training: starts from random weights, because the champion cannot be loaded (" in caplog.text
     warm.config = changed(warm.config, {"training.start_from": f"{TOY}/1"})
     with pytest.raises(ModelError):
         chosen(warm)
@@ -203,7 +203,7 @@ def test_an_unavailable_server_does_not_stop_the_night(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     register.config = changed(register.config, WARM)
     assert chosen(register) is None
-    assert "training: starts from random weights: MLflow is unavailable (" in caplog.text
+    assert "training: starts from random weights, because MLflow is unavailable (" in caplog.text
 
 
 def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> RunRecord:
@@ -258,8 +258,8 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
     candidate = contest(run=warm_run(contest, "good", None))
     assert (candidate.alias, candidate.evidence) == ("challenger", None)
     assert candidate.reason == (
-        "not comparable with champion version 1: it is unknown what the model that the candidate started from was "
-        f"trained on; to choose by hand: rnnlm promote {NAME}/2"
+        "not comparable with champion version 1: it is unknown on which text the candidate's initial model was "
+        f"trained; to promote it by hand: rnnlm promote {NAME}/2"
     )
     with reaching_mlflow(contest.home) as client:
         # The training documents of version 2 are unknown, too.

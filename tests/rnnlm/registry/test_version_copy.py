@@ -69,7 +69,7 @@ def test_a_version_is_copied_once_and_can_be_rolled_back_there(registered: Regis
     target = str(production.root)
     for version in ("1", "2"):
         promote_elsewhere(registered.home, NAME, version, target)
-    with pytest.raises(ModelError, match="version 2: already champion in"):
+    with pytest.raises(ModelError, match="version 2: is already the champion in"):
         promote_elsewhere(registered.home, NAME, "2", target)
     assert roll_back(production, NAME).version == 1
     assert promote_elsewhere(registered.home, NAME, "@challenger", target).version == 2
@@ -86,17 +86,17 @@ def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Re
     )
     again = there(force=True)
     assert (again.version, again.alias) == (2, "challenger")
-    assert "because it has read no newer text" in again.reason
+    assert "because it was trained on no newer text" in again.reason
 
 
 @pytest.mark.parametrize(
     ("wanted", "target", "words"),
     [
-        ("1", "here", "is this registry; leave out --to"),
+        ("1", "here", "this is the present registry; leave out --to"),
         ("1", "no/such/folder", "expected the address of an MLflow server, or the folder of a rnnlm home"),
         ("1", "", "expected the address"),
         ("1", "other", "expected the address"),
-        ("1", "link", "is this registry; leave out --to"),
+        ("1", "link", "this is the present registry; leave out --to"),
         ("1", "what?", "must not contain"),
         ("1", "sqlite:////tmp/other.db", "expected an address such as http"),
         ("1", "ftp://mlflow.example.org", "expected an address such as http"),

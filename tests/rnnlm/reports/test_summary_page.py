@@ -164,7 +164,7 @@ def test_a_nights_message_has_scores_and_decision(tmp_path: Path) -> None:
         "rnnlm-tickets version 7 does not replace the champion: worse: 20.0% better than champion version 3, between "
         "13.3% and 26.7% better.",
         "It is 20.0% better (between 13.3% and 26.7% better) on the 120 lines that the champion itself had held out.",
-        "Its own test split: 1.500 bits per byte (perplexity 80.00).",
+        "On its own test split it has 1.500 bits per byte (perplexity 80.00).",
     ]
     assert kept.payload["promoted"] is False
     assert kept.payload["difference"] == pytest.approx(-0.2)
@@ -173,7 +173,7 @@ def test_a_nights_message_has_scores_and_decision(tmp_path: Path) -> None:
     first = night(tmp_path, alias="champion", reason="there was no champion before it")
     assert night_ended("tickets", first, files).message.splitlines() == [
         "rnnlm-tickets version 7 is the new champion: there was no champion before it.",
-        "Its own test split: 1.500 bits per byte (perplexity 80.00).",
+        "On its own test split it has 1.500 bits per byte (perplexity 80.00).",
         "7 files were not read: 0.json: not JSON; 1.json: not JSON; 2.json: not JSON; 3.json: not JSON; "
         "4.json: not JSON; and 2 more.",
     ]

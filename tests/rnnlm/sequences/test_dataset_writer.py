@@ -177,7 +177,7 @@ def test_a_missing_file_is_reported_with_advice(toy_dataset: DatasetRecord) -> N
 
 def test_too_little_memory_names_the_setting(tmp_path: Path) -> None:
     config = SequencesConfig(memory_mebibytes=16)
-    with pytest.raises(DatasetError, match=r"sequences\.memory_mebibytes: 16 is too little"):  # noqa: SIM117
+    with pytest.raises(DatasetError, match=r"sequences\.memory_mebibytes=16 is too little memory"):  # noqa: SIM117
         with (
             dataset_writer.new_database(tmp_path, config) as connection,
             dataset_writer.memory_shortage_explained(config),

@@ -138,6 +138,6 @@ def test_a_dataset_of_an_older_rnnlm_is_refused_with_what_to_do(home: Home, tmp_
     _, dataset = dataset_of(home, tmp_path, sentences(100), {})
     with duckdb.connect(str(dataset.database)) as connection:
         connection.execute("drop table validation_lines")
-    with pytest.raises(DatasetError, match="an older rnnlm made this dataset") as caught:
+    with pytest.raises(DatasetError, match="an older version of rnnlm made this dataset") as caught:
         choosing_tokens(dataset)
     assert len(str(caught.value).splitlines()) <= 3

@@ -147,8 +147,7 @@ def test_discounts_that_cannot_be_estimated_give_a_warning(
     with caplog.at_level(logging.WARNING):
         train_kneser_ney(home, dataset, NgramConfig(order=2))
     assert [record.getMessage() for record in caplog.records] == [
-        "n-grams of order 1, 2: discounts cannot be estimated from how many occur once, twice, three and four times; "
-        "using fixed ones (0.5, 1, 1.5)"
+        "the discounts of n-grams of order 1, 2 cannot be estimated from this text, so they are 0.5, 1 and 1.5"
     ]
 
 

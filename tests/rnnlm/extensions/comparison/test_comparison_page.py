@@ -47,7 +47,10 @@ def test_differences_within_the_intervals_over_seeds_are_named(tmp_path: Path) -
     # With two runs, the interval of the mean is ± 12.706 times half of their distance, here 12.706 · 0.1 = 1.27. The
     # intervals around 100 and 102 overlap.
     found = comparison(tmp_path, (99.9, 100.1), (101.9, 102.1), (149.9, 150.1))
-    assert seeds_sentence(found) == "within the variation of training (95 %, over seeds): Elman and LSTM"
+    assert (
+        seeds_sentence(found)
+        == "no difference beyond the variation of training (95 %, over seeds) between Elman and LSTM"
+    )
     found = comparison(tmp_path, (99.9, 100.1), (109.9, 110.1))
     assert seeds_sentence(found).startswith("each trained model differs from the next one by more")
 
@@ -55,7 +58,7 @@ def test_differences_within_the_intervals_over_seeds_are_named(tmp_path: Path) -
 def test_single_runs_come_with_a_warning_about_seeds(tmp_path: Path) -> None:
     found = comparison(tmp_path, (100.0,), (101.0,), pairs=(PAIR,))
     found.picture.write_bytes(b"")
-    told = "one run of each: a small difference may be that of the seed; --seeds 3"
+    told = "each model was trained once, so a small difference may come from the seed; --seeds 3"
     assert told in " ".join(comparison_text(found).split())
     assert told in comparison_report(found)
     assert "seeds" not in comparison_text(comparison(tmp_path, (100.0,)))

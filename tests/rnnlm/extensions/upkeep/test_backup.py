@@ -324,7 +324,11 @@ def test_a_place_outside_the_archive_is_refused(tmp_path: Path, change: dict[str
 def test_one_piece_has_one_name(tmp_path: Path) -> None:
     (file,) = read_manifest(archive_of(tmp_path, {"runs/r/a": bytes(8_000)})).files.values()
     many = {f"runs/r/{number}": file for number in range(250)}
-    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": bytes(8_000)}, files=many), "another file lies there")
+    refused_untouched(
+        tmp_path,
+        archive_of(tmp_path, {"runs/r/a": bytes(8_000)}, files=many),
+        "lies outside the archive or overlaps another file",
+    )
 
 
 def changed_database(database: Path, *statements: str) -> bytes:

@@ -95,7 +95,7 @@ def test_a_damaged_file_makes_training_use_the_checkpoint_before(
     read = checkpoints.load_newest()
     assert read is not None
     assert read["step"] == 10
-    assert "step-00000020: not used" in caplog.text
+    assert "step-00000020: this checkpoint is not used" in caplog.text
     assert checkpoints.steps() == [10]
     assert (checkpoints.folder / "step-00000020.damaged").is_dir()  # The checkpoint is renamed, not deleted.
 

@@ -119,9 +119,10 @@ def best_champion(
 ) -> RegistryVersion | None:
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
-    It must not be champion now, and must have been champion within the time `within`, or ever if it is None. `versions` are
-    all versions of the registered model. A version whose registration was killed before its alias was set is ignored. The result is None if
-    a person chose the champion, because the person may have rejected a better version.
+    It must not be champion now, and must have been champion within the time `within`, or ever if it is None.
+    `versions` are all versions of the registered model. A version whose registration was killed before its alias was
+    set is ignored. The result is None if a person chose the champion, because the person may have rejected a better
+    version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:

@@ -17,7 +17,7 @@ from rnnlm.storage.records import Record
 
 DAY_SECONDS = 24 * 3600.0
 # The longest time without any use of the rnnlm home that counts for the ages of its items.
-LONGEST_PAUSE_SECONDS = DAY_SECONDS
+LONGEST_IDLE_SECONDS = DAY_SECONDS
 # Kinds of items that are kept for RetentionConfig.days even if no other item needs them.
 AGED = ("mlflow-run", *DERIVED, "lock")
 
@@ -95,7 +95,7 @@ def counted_times(items: Iterable[Item], now: float) -> dict[float, float]:
     counted: dict[float, float] = {}
     later = count = now
     for used in sorted({item.used for item in items}, reverse=True):
-        count -= min(max(later - used, 0.0), LONGEST_PAUSE_SECONDS)
+        count -= min(max(later - used, 0.0), LONGEST_IDLE_SECONDS)
         counted[used], later = count, min(used, later)
     return counted
 

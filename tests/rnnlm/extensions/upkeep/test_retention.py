@@ -283,7 +283,7 @@ def used_daily(last: float, days: int = 60) -> dict[Key, Item]:
 @pytest.mark.parametrize("nights_ahead", [0, 1, 3])
 @pytest.mark.parametrize("put_back", [False, True])
 def test_a_clock_that_was_ahead_removes_nothing_young(ahead_days: int, nights_ahead: int, put_back: bool) -> None:
-    """What is younger than 28 days of use is kept, whether nights ran while the clock was ahead or not."""
+    """Items younger than 28 days of use are kept, whether nights ran while the clock was ahead or not."""
     wrong = NOW + ahead_days * DAY_SECONDS
     ages = range(2, 28 - nights_ahead)
     young = [

@@ -215,6 +215,8 @@ def fill_standard_streams() -> None:
         if descriptor != number:
             os.dup2(descriptor, number)
             os.close(descriptor)
+        # Python opens files that child processes do not inherit, but each of them needs standard streams.
+        os.set_inheritable(number, True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: PTH123, SIM115
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")

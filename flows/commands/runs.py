@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,6 @@ from rnnlm.config.moved_settings import flatten
 from rnnlm.config.preset_files import preset_files
 from rnnlm.config.presets import preset_settings
 from rnnlm.display.text_layout import LINE_WIDTH, columns
-from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
@@ -41,8 +39,7 @@ def runs_command(
     """
     from rnnlm.tracking.run_comparison import list_runs
 
-    runs = [as_it_ran(session.home, run) for run in list_runs(session.home)]
-    runs.sort(key=lambda run: run.started, reverse=True)
+    runs = list_runs(session.home)
     if changes:
         runs.sort(key=lambda run: (run.corpus, run.validation_perplexity or math.inf))
     lines = columns([run_row(run) for run in runs]) if runs else ["no runs yet; rnnlm run starts one"]
@@ -52,21 +49,6 @@ def runs_command(
     from rnnlm.reports.json_values import overview_value
 
     session.print_result("\n".join(lines), [overview_value(run) for run in runs])
-
-
-def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
-    """Return the run with the time of its first measurement if that is earlier than the time of its files.
-
-    In a restored rnnlm home, the files have the time of the restore.
-    """
-    from rnnlm.storage.contained_paths import inside
-    from rnnlm.storage.stage_folders import RunFolder
-    from rnnlm.training.history import read_measurements
-
-    for measured, _ in read_measurements(RunFolder(inside(home.runs, run.run_id)).history):
-        first = datetime.fromtimestamp(measured.get("time_milliseconds", 0) / 1000, UTC).isoformat(timespec="seconds")
-        return run.model_copy(update={"started": min(first, run.started)})
-    return run
 
 
 def change_lines(run: "RunOverview") -> list[str]:

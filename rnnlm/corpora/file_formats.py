@@ -10,6 +10,7 @@ from rnnlm.corpora.compression import OpenFile
 from rnnlm.corpora.document_formats import DocumentError, document_reader
 from rnnlm.corpora.format_detection import PAGE_INSTEAD, archive_kind, detect_format
 from rnnlm.corpora.local_files import nothing_left
+from rnnlm.corpora.parquet_tables import parquet_rows
 from rnnlm.corpora.printable_names import unreadable
 from rnnlm.corpora.reading_report import ReadingReport
 from rnnlm.corpora.source_files import Opener, SourceFile
@@ -24,7 +25,7 @@ from rnnlm.corpora.split_names import (
     suffix_of,
 )
 from rnnlm.corpora.table_cells import Row, column_texts
-from rnnlm.corpora.table_files import csv_rows, json_rows, measured, parquet_rows
+from rnnlm.corpora.table_files import csv_rows, json_rows, measured
 from rnnlm.corpora.text_encoding import Decoding, EncodingError, encoding_errors, encoding_of, text_pieces
 from rnnlm.errors import CorpusError
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Literal, NamedTuple, Protocol
 
-from rnnlm.corpora.encoding_guess import language_encoding
+from rnnlm.corpora.encoding_guess import language_encoding, rivals
 from rnnlm.corpora.printable_names import printable, shortened, unreadable
 from rnnlm.errors import CorpusError
 
@@ -86,10 +86,15 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_told(data: bytes, encoding: str) -> str:
-    """Return a message about the guessed encoding, with three decoded words that would reveal a wrong guess."""
+    """Return a message about the guessed encoding, with three decoded words that would reveal a wrong guess.
+
+    The message of an uncertain guess names another encoding in which the text would be about as probable.
+    """
     words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
     shown = ", ".join(list(words)[:WORDS_SHOWN])
-    return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
+    told = f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
+    other = next(iter(rivals(data[:GUESSED_BYTES], encoding)), None)
+    return f"{told}; it may be {other}, which corpus.encoding={other} sets" if other else told
 
 
 def is_utf_8(encoding: str) -> bool:

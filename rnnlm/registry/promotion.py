@@ -114,12 +114,15 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
     return decision._replace(best_version=candidate if is_best else best)
 
 
-def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
+def best_champion(
+    versions: list[RegistryVersion], champion: int, within: timedelta | None = BEST_WITHIN
+) -> RegistryVersion | None:
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
-    It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
-    registered model. A version whose registration was killed before its alias was set is ignored. The result is None if
-    a person chose the champion, because the person may have rejected a better version.
+    It must not be champion now, and must have been champion within the time `within`, or ever if it is None.
+    `versions` are all versions of the registered model. A version whose registration was killed before its alias was
+    set is ignored. The result is None if a person chose the champion, because the person may have rejected a better
+    version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
@@ -127,7 +130,7 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
     number = int(max(decided, key=lambda version: version.number).facts[BEST_VERSION])
     history = read_history(versions)
     ended = [change.when for change in history if change.before == number]
-    recent = (datetime.now(UTC) - BEST_WITHIN).isoformat(timespec="seconds")
+    recent = (datetime.now(UTC) - within).isoformat(timespec="seconds") if within else ""
     by_hand = bool(history) and history[-1].how in ("hand", "rollback")
     if by_hand or number == champion or max(ended, default="") < recent:
         return None

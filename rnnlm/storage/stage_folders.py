@@ -6,16 +6,18 @@ that needs an undamaged folder checks it first; see storage/stages.py.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, read_json
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.json_results import read_stored_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import COMPLETE
 
 SAMPLES, TRACKING = "samples", "tracking.json"
+TIME_OF_START = "time_of_start"
 # A file in the folders of a run and of its initial model. It contains the fingerprints of all documents on which the
 # initial model and its predecessors were trained.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
@@ -65,7 +67,7 @@ class DatasetFolder:
 class RunFolder:
     """A folder of home.runs, with the files of a training run and of the stages after it.
 
-    config.json, started.json       configuration, and the ids of the run and its dataset
+    config.json, started.json       configuration, the ids of the run and its dataset, the time of the start
     history.jsonl, samples/         measurements, and samples during training
     tracking.json                   the positions in history and samples up to which the tracker has sent
     processes/                      job and result of distributed training; deleted when the run is complete
@@ -127,8 +129,19 @@ class RunFolder:
 
     @property
     def started(self) -> dict[str, Any]:
-        """The run's id, its dataset's id and, if there are any, its initial model and its members."""
+        """The run's id, its dataset's id, the time of its start and, if any, its initial model and its members."""
         return read_json_object(self.started_path)
+
+    @property
+    def time_of_start(self) -> str | None:
+        """The UTC time at which the run was first started, in ISO 8601. Runs of earlier releases have none."""
+        time = self.started.get(TIME_OF_START)
+        return time if isinstance(time, str) else None
+
+    def write_started(self, facts: dict[str, Any]) -> None:
+        """Write started.json with the time of the start. A resumed run keeps the time of its first start."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        write_json(self.started_path, facts | {TIME_OF_START: self.time_of_start or now})
 
     @property
     def tracking(self) -> dict[str, Any]:

@@ -62,10 +62,9 @@ def overview(run: RunFolder) -> RunOverview:
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]
     test, config = run.test_scores, run.configuration
-    started = datetime.fromtimestamp(run.started_path.stat().st_mtime, UTC)
     return RunOverview(
         run_id=run.path.name,
-        started=started.isoformat(timespec="seconds"),
+        started=run.time_of_start or earliest_known_time(run, measurements),
         corpus=redacted(str(config.get("corpus", {}).get("source", ""))),
         settings={path: value for path, value in flatten(config).items() if path != "force"},
         finished=run.finished,
@@ -79,6 +78,16 @@ def overview(run: RunFolder) -> RunOverview:
         counts_bits_per_byte=(test.get("counts") or {}).get("bits_per_byte"),
         members=len(run.facts.get("members", ())),
     )
+
+
+def earliest_known_time(run: RunFolder, measurements: Sequence[dict[str, Any]]) -> str:
+    """Return the time of a run's first measurement, or of its files, for runs whose start was not recorded.
+
+    Copying or restoring an rnnlm home changes the times of files, but not those of measurements.
+    """
+    measured = next((one["time_milliseconds"] / 1000 for one in measurements if "time_milliseconds" in one), None)
+    seconds = run.started_path.stat().st_mtime if measured is None else measured
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparison:

@@ -118,7 +118,7 @@ def run_training(
         if start is not None:
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
-        write_json(RunFolder(folder).started_path, started)
+        RunFolder(folder).write_started(started)
         targets = drawn_targets(home, config.training, dataset, folder)
         job = job.model_copy(update={"drawn_targets": targets})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:

@@ -33,6 +33,16 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_flow_with_its_server_runs_with_closed_streams(tmp_path: Path, toy_folder: Path, closed: str) -> None:
+    """A flow of a scheduler that closes the streams runs, although it starts a Prefect server as a child process."""
+    unset = "unset ${!PREFECT_*}"  # Without a server's address, the command starts a temporary one.
+    done = run(f"{unset}; rnnlm prepare --corpus {toy_folder} {closed}", tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "home" / "datasets").glob("*/COMPLETE"))
+
+
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize(
     "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]

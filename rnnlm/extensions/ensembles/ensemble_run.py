@@ -23,7 +23,7 @@ from rnnlm.models.model_factory import load_network
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, file_digest, write_json
+from rnnlm.storage.home import Home, file_digest
 from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
 from rnnlm.storage.stage_folders import RunFolder
 from rnnlm.storage.stages import copy_to_storage, stage, stage_key
@@ -108,7 +108,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         if (finished := find_finished(home, folder, config)) is not None:
             return finished
         names = [member.run.run_id for member in members]
-        write_json(RunFolder(folder).started_path, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
+        RunFolder(folder).write_started({"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
 
         def losses_of(split: Split) -> np.ndarray:
             """Return the losses of all networks in nats, (networks, predicted tokens)."""

@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 from duckdb import ColumnExpression
 
+from rnnlm.corpora.parquet_tables import decoded
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_cells import NoColumnError, cell_text
-from rnnlm.corpora.table_files import decoded
 from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.input_files import InputFile, file_reader

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.corpora.compression import HEAD_BYTES, compression_of, damage_explained
 from rnnlm.corpora.csv_dialects import Dialect
+from rnnlm.corpora.parquet_tables import open_parquet
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.text_encoding import single_lines
@@ -240,7 +241,7 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
     """Filter a Parquet file, one row group at a time. Raise CorpusError if a column that was not scored is damaged."""
     with ExitStack() as files:
         with damage_explained(label, "Parquet"):
-            source = files.enter_context(pq.ParquetFile(table, page_checksum_verification=True))
+            source = files.enter_context(open_parquet(table))
             metadata = source.metadata
             groups = metadata.num_row_groups
             compression = metadata.row_group(0).column(0).compression if groups and metadata.num_columns else "ZSTD"

@@ -163,6 +163,8 @@ def rows_where(table: pa.Table, chosen: pa.Array) -> pa.Table:
 
 def without_views(kind: Any) -> Any:
     """Return the Arrow type with strings and bytes in place of views of them, inside structs and lists, too."""
+    if "_view" not in str(kind):  # Deeply nested types have no views, and would exceed the depth of recursion.
+        return kind
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):

@@ -16,6 +16,8 @@ from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.storage.records import Record
 
 DAY_SECONDS = 24 * 3600.0
+# The longest time without any use of the rnnlm home that counts for the ages of its items.
+LONGEST_IDLE_SECONDS = DAY_SECONDS
 # Kinds of items that are kept for RetentionConfig.days even if no other item needs them.
 AGED = ("mlflow-run", *DERIVED, "lock")
 
@@ -67,18 +69,35 @@ def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: flo
     corpora: dict[str, list[Item]] = defaultdict(list)
     registered = {version.facts.get("run_id") for version in inventory.versions}
     oldest = now - config.days * DAY_SECONDS
+    counted = counted_times(items.values(), now)
     for key, item in items.items():
         if item.used >= recent:
             yield key, "used recently"
-        elif item.kind in AGED and item.used >= oldest:
+        elif item.kind in AGED and counted[item.used] >= oldest:
             yield key, f"younger than {config.days} days"
-        elif item.kind == "run" and item.used >= oldest and item.name not in registered | inventory.pruned_runs:
+        elif (
+            item.kind == "run" and counted[item.used] >= oldest and item.name not in registered | inventory.pruned_runs
+        ):
             yield key, "not registered" if item.finished else "unfinished"
         if item.kind == "dataset":
             corpora[item.group].append(item)
     for corpus, datasets in corpora.items():
         for dataset in sorted(datasets, key=lambda item: (item.used, item.name))[-config.datasets :]:
             yield dataset.key, f"among the last {config.datasets} of corpus {corpus}"
+
+
+def counted_times(items: Iterable[Item], now: float) -> dict[float, float]:
+    """Return for each last use of an item the time that counts for its age: days without any use are left out.
+
+    If the machine's clock is a year ahead, the home seems unused for a year. Its items then seem to be a year older,
+    and all caches and unfinished runs would be removed.
+    """
+    counted: dict[float, float] = {}
+    later = count = now
+    for used in sorted({item.used for item in items}, reverse=True):
+        count -= min(max(later - used, 0.0), LONGEST_IDLE_SECONDS)
+        counted[used], later = count, min(used, later)
+    return counted
 
 
 def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersion]]:
@@ -100,8 +119,8 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
         kept.setdefault(number, "champion before")
     for number in sorted(version.number for version in versions)[-config.versions :]:
         kept.setdefault(number, f"among the last {config.versions}")
-    if champion is not None and (best := best_champion(list(versions), champion)) is not None:
-        kept.setdefault(best.number, "the best champion of the month")
+    if champion is not None and (best := best_champion(list(versions), champion, within=None)) is not None:
+        kept.setdefault(best.number, "the best champion at the last comparison")
         for change in read_history(versions):
             # This change replaced the best version.
             if change.before == best.number:

@@ -32,7 +32,7 @@ class RetentionConfig(Section):
         ge=0,
         le=36_500,
         description="Number of days for which histories of MLflow and Prefect, runs without a version, and caches are "
-        "kept.",
+        "kept. Days on which nothing in the home was used count only for Prefect.",
     )
     recent_hours: float = Field(
         24.0, ge=0.0, le=876_000.0, description="Number of hours after its last use for which an item is always kept."

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from flows.command_line import main
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.storage.stage_folders import RunFolder
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -45,19 +47,45 @@ def test_runs_are_listed_with_state_and_scores(
     assert value["validation_perplexity"] == pytest.approx(toy_run.best_validation_perplexity, rel=0.2)
 
 
-def test_runs_keep_their_order_after_a_restore(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
+@pytest.mark.parametrize("file_times", [(1.9e9, 2e9), (2e9, 1.9e9), (1e8, 2e8), (2e8, 1e8)])
+@pytest.mark.parametrize("recorded", ["start", "measurements", "first start alone"])
+def test_runs_keep_their_order_in_a_copied_home(
+    capsys: pytest.CaptureFixture[str],
+    toy_run: RunRecord,
+    other_run: Path,
+    file_times: tuple[float, float],
+    recorded: str,
 ) -> None:
-    """Runs are listed in the order of their first measurements, because a restore changes the times of their files."""
-    measured = (other_run / "history.jsonl").read_text().splitlines()
-    earlier = [json.loads(line) | {"time_milliseconds": 1_000_000_000_000} for line in measured]
-    (other_run / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in earlier))
-    for newest in (toy_run.folder, other_run):
-        for path in newest.rglob("*"):
-            os.utime(path, (2e9 if newest == other_run else 1.9e9,) * 2)
+    """Runs are listed by the recorded time of their start, or else of their first measurement.
+
+    A copy or a restore of an rnnlm home changes the times of their files.
+    """
+    folders = (toy_run.folder, other_run)
+    for folder, start in zip(folders, (1_100_000_000, 1_000_000_000), strict=True):
+        started = read_json(folder / "started.json")
+        if recorded == "measurements":  # Runs of earlier releases have no time of the start.
+            del started["time_of_start"]
+        else:
+            started["time_of_start"] = datetime.fromtimestamp(start, UTC).isoformat(timespec="seconds")
+        write_json(folder / "started.json", started)
+        lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+        # The first measurement of a slow run may be later than that of a run which was started after it.
+        delay = 10**12 if recorded == "start" and folder == other_run else 0
+        measured = [json.dumps(line | {"time_milliseconds": start * 1_000 + delay}) + "\n" for line in lines]
+        (folder / "history.jsonl").write_text("" if recorded == "first start alone" else "".join(measured))
+    for folder, time in zip(folders, file_times, strict=True):
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (time, time))
     runs = json.loads(said(capsys, "runs", "--json"))
     assert [run["run_id"] for run in runs] == [toy_run.run_id, other_run.name]
     assert runs[1]["started"] == "2001-09-09T01:46:40+00:00"
+
+
+def test_a_resumed_run_keeps_the_time_of_its_first_start(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    write_json(run.started_path, {"run_id": "a", "time_of_start": "2001-09-09T01:46:40+00:00"})
+    run.write_started({"run_id": "a", "dataset_id": "b"})
+    assert run.started == {"run_id": "a", "dataset_id": "b", "time_of_start": "2001-09-09T01:46:40+00:00"}
 
 
 def test_changes_are_a_log_of_attempts_with_the_best_first(

@@ -32,6 +32,16 @@ def of_type(kind: Any) -> Any:
     return pa.table({"text": binary.cast(kind)})
 
 
+def nested(levels: int, lists: bool) -> Any:
+    """Return a table with a text and a column of structs, or of structs in lists, that are nested `levels` times."""
+    values: Any = pa.array(TEXTS, pa.string())
+    for _ in range(levels):
+        values = pa.StructArray.from_arrays([values], ["a"])
+        if lists:
+            values = pa.ListArray.from_arrays(pa.array(range(len(TEXTS) + 1), pa.int32()), values)
+    return pa.table({"text": pa.array(TEXTS, pa.string()), "deep": values})
+
+
 def with_empty_groups() -> bytes:
     out = io.BytesIO()
     whole = of_type(pa.string())
@@ -60,6 +70,9 @@ LAYOUTS = {
     ),
     "odd names": written(pa.Table.from_arrays([STRINGS["text"]] * 4, ["text", "", "a.b", "x\ny"])),
     "magic of the end alone": b"XXXX" + PLAIN[4:],
+    **{f"{levels} structs": written(nested(levels, lists=False)) for levels in (50, 200, 500)},
+    **{f"{levels} structs in lists": written(nested(levels, lists=True)) for levels in (50, 100, 500)},
+    "500 structs in lists without Arrow's schema": written(nested(500, lists=True), store_schema=False),
 }
 
 
@@ -120,6 +133,7 @@ REFUSED = {
         b"PAR1\x15\x02\x29\xfc\xff\xff\xff\xff\x07" + struct.pack("<I", 9) + b"PAR1",
         "damaged or truncated",
     ),
+    "Arrow's copy of the schema": (flipped(PLAIN, PLAIN.index(b"ARROW:schema") + 26), "Invalid flatbuffers"),
     "encrypted": (b"PARE" + PLAIN[4:-4] + b"PARE", "is encrypted"),
     "flipped bit": (flipped(CHECKED, CHECKED.index(b"second")), "damaged or truncated"),
 }

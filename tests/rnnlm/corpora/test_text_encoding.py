@@ -8,10 +8,12 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source
+from rnnlm.corpora.encoding_guess import rivals
 from rnnlm.corpora.text_encoding import guess_encoding
 from rnnlm.errors import CorpusError
 from rnnlm.reports.pipeline_page import corpus_report
 from rnnlm.storage.home import Home
+from tests.rnnlm.corpora.central_european_prose import PROSE, PROSE_ENCODINGS, one_line_texts
 from tests.rnnlm.corpora.packed_files import csv_of, parquet_of
 from tests.rnnlm.corpora.sentences import ENCODINGS, SENTENCES
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
@@ -148,6 +150,33 @@ def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
     lines = [line for language in ENCODINGS["iso8859-1"] for line in SENTENCES[language].splitlines()]
     wrong = [line for line in lines if line.encode("cp1252").decode(guessed(line, "cp1252"), "replace") != line]
     assert len(wrong) <= 0.02 * len(lines), wrong
+
+
+@pytest.mark.parametrize(("length", "most_wrong"), [(40, 0.04), (80, 0.01), (200, 0.0)])
+def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int, most_wrong: float) -> None:
+    """Few guesses for texts of one line are wrong. Each wrong one is uncertain, and names the right encoding."""
+    pairs = [(language, encoding) for language in PROSE for encoding in PROSE_ENCODINGS[language]]
+    cases = [(text, encoding) for language, encoding in pairs for text in one_line_texts(language, length)]
+    cases = [(text, encoding) for text, encoding in cases if not text.isascii()]
+    wrong = [one for one in cases if one[0].encode(one[1]).decode(guessed(*one), "replace") != one[0]]
+    assert len(wrong) <= most_wrong * len(cases), wrong
+    for text, encoding in wrong:
+        data = text.encode(encoding)
+        assert text in [data.decode(name, "replace") for name in rivals(data, guessed(text, encoding))]
+
+
+def test_a_certain_guess_has_no_rival() -> None:
+    for language in ENCODINGS["cp1252"]:
+        data = SENTENCES[language].encode("cp1252")
+        assert rivals(data, guessed(SENTENCES[language], "cp1252")) == []
+
+
+def test_an_uncertain_guess_names_the_other_encoding_and_the_setting(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, write(tmp_path / "a.txt", "Susjed popravlja krov, a sin mu pomaže.\n".encode("iso8859-2")))
+    (noted,) = corpus.left_out
+    assert noted.reason.endswith(
+        "read as cp1250, by a guess: pomaľe; it may be iso8859-2, which corpus.encoding=iso8859-2 sets"
+    )
 
 
 def guessed(text: str, encoding: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rnnlm.corpora.parquet_tables import open_parquet
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.document_reader import read_documents
 from rnnlm.extensions.scoring.filtered_files import OutputFolder, Verdict, filter_file
@@ -165,6 +166,26 @@ def test_rows_of_parquet_are_written_with_its_compression(tmp_path: Path, compre
         for name in ("a.parquet", "kept/a.parquet", "dropped/a.parquet")
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("levels", [50, 100, 500])
+def test_columns_of_deeply_nested_lists_are_kept(tmp_path: Path, levels: int) -> None:
+    """Arrow alone cannot open a file with 100 levels, because it cannot read its own copy of the schema."""
+    deep: Any = pa.array([f"value {row}" for row in range(4)])
+    for _ in range(levels):
+        deep = pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), pa.StructArray.from_arrays([deep], ["a"]))
+    (tmp_path / "a.parquet").write_bytes(parquet_file(pa.table({"text": STRINGS, "other": deep})))
+    config = ScoringConfig.model_validate({"input": str(tmp_path / "a.parquet"), "output": "x.parquet"})
+    (file,) = find_inputs(config).files
+    verdicts = iter([Verdict(file.label, 1.5, reason) for reason in (None, "long", "long", None)])
+    filter_file(file, config, verdicts, *(OutputFolder(tmp_path / name, tmp_path) for name in ("kept", "dropped")))
+    with open_parquet(tmp_path / "kept" / "a.parquet") as kept:
+        assert next(kept.iter_batches(columns=["bits_per_byte"])).to_pydict() == {"bits_per_byte": [1.5, 1.5]}
+        (other,) = kept.iter_batches(columns=["other"])
+        column = other["other"]
+        for _ in range(levels):
+            column = column.flatten().field("a")
+        assert column.to_pylist() == ["value 0", "value 3"]
 
 
 def test_damage_in_a_column_that_was_not_scored_is_told(tmp_path: Path) -> None:

@@ -269,8 +269,42 @@ def test_a_thousand_nights_are_bounded() -> None:
     ),
 )
 def test_what_no_version_needs_is_kept_by_age(item: Item, kept: bool) -> None:
-    inventory = Inventory(items={item.key: item}, pruned_runs=frozenset({"pruned"}))
+    inventory = Inventory(items={item.key: item, **used_daily(NOW)}, pruned_runs=frozenset({"pruned"}))
     assert (item.key in planned(inventory).kept) == kept
+
+
+def used_daily(last: float, days: int = 60) -> dict[Key, Item]:
+    """Return items of a home that was used on each of the days before `last`."""
+    items = [Item(kind="note", name=f"{last}-{day}", bytes=1, used=last - day * DAY_SECONDS) for day in range(days)]
+    return {item.key: item for item in items}
+
+
+@pytest.mark.parametrize("ahead_days", [0, 40, 365, 3_650])
+@pytest.mark.parametrize("nights_ahead", [0, 1, 3])
+@pytest.mark.parametrize("put_back", [False, True])
+def test_a_clock_that_was_ahead_removes_nothing_young(ahead_days: int, nights_ahead: int, put_back: bool) -> None:
+    """Items younger than 28 days of use are kept, whether nights ran while the clock was ahead or not."""
+    wrong = NOW + ahead_days * DAY_SECONDS
+    ages = range(2, 28 - nights_ahead)
+    young = [
+        Item(kind=kind, name=f"{kind}{age}", bytes=1, used=NOW - age * DAY_SECONDS, finished=finished)
+        for age in ages
+        for kind, finished in (("run", False), ("run", True), ("mlflow-run", True), ("scores", True))
+    ]
+    used = used_daily(NOW) | used_daily(wrong + nights_ahead * DAY_SECONDS, nights_ahead)
+    inventory = Inventory(items=used | {item.key: item for item in young})
+    now = NOW + nights_ahead * DAY_SECONDS if put_back else wrong + nights_ahead * DAY_SECONDS
+    plan = plan_retention(inventory, RetentionConfig(), now)
+    assert {item.key for item in young} <= set(plan.kept)
+
+
+def test_the_days_of_use_bound_what_is_kept() -> None:
+    """A home that is used once a week or month keeps no more caches than one that is used daily."""
+    for pause in (1, 7, 31):
+        used = [NOW - night * pause * DAY_SECONDS for night in range(100)]
+        items = [Item(kind="ngram", name=str(time), bytes=1, used=time) for time in used]
+        plan = planned(Inventory(items={item.key: item for item in items}))
+        assert len(plan.kept) == 31  # Those of today and of the 30 days of use before.
 
 
 def test_what_a_living_flow_run_may_read_is_kept() -> None:

@@ -21,6 +21,7 @@ from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS
 from rnnlm.registry.model_lookup import registered_folder
 from rnnlm.registry.promotion import (
+    BEST_WITHIN,
     Decision,
     best_champion,
     comparisons_before,
@@ -59,7 +60,7 @@ def compare_with_champion(
     """
     # The new version is left out, because a killed registration may already have compared it.
     versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
-    best = best_champion(versions, champion.number)
+    best = best_champion(versions, champion.number, within=BEST_WITHIN)
     beside_best = None
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         contest = Contest(versions, home, candidate, Path(temporary), f"rnnlm promote {version.name}/{version.number}")

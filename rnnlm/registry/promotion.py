@@ -114,9 +114,7 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
     return decision._replace(best_version=candidate if is_best else best)
 
 
-def best_champion(
-    versions: list[RegistryVersion], champion: int, within: timedelta | None = BEST_WITHIN
-) -> RegistryVersion | None:
+def best_champion(versions: list[RegistryVersion], champion: int, within: timedelta | None) -> RegistryVersion | None:
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
     It must not be champion now, and must have been champion within the time `within`, or ever if it is None.
@@ -130,7 +128,7 @@ def best_champion(
     number = int(max(decided, key=lambda version: version.number).facts[BEST_VERSION])
     history = read_history(versions)
     ended = [change.when for change in history if change.before == number]
-    recent = (datetime.now(UTC) - within).isoformat(timespec="seconds") if within else ""
+    recent = (datetime.now(UTC) - within).isoformat(timespec="seconds") if within is not None else ""
     by_hand = bool(history) and history[-1].how in ("hand", "rollback")
     if by_hand or number == champion or max(ended, default="") < recent:
         return None

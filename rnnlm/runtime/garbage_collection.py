@@ -16,6 +16,8 @@ def collect_rarely() -> None:
 
 
 def collect_as_usual() -> None:
-    """Let the collector run as usual. Later collections leave out all present objects, such as imported modules."""
-    gc.freeze()
+    """Let the collector run as usual again.
+
+    This does not freeze the objects of the imports: DuckDB would then print a list of leaked objects at exit.
+    """
     gc.set_threshold(*USUAL_THRESHOLDS)

@@ -31,7 +31,7 @@ from rnnlm.extensions.probes.probe_records import (
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
 SCALED = RED
-KIND_COLOURS = (GREEN, PURPLE, RED, BROWN, PINK, OLIVE)  # The colours of kinds other than Elman networks.
+OTHER_KIND_COLOURS = (GREEN, PURPLE, RED, BROWN, PINK, OLIVE)  # The colours of kinds other than Elman networks.
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 FLOOR = 1e-12  # The smallest gradient norm that is drawn.
 
@@ -93,7 +93,7 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
         for number, (label, line) in enumerate(networks.items()):
             width = max(1.0, 4.5 - 1.5 * number)  # The lines are narrower and narrower, so that all remain visible.
             dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
-            colour = START_COLOURS.get(label, KIND_COLOURS[number % len(KIND_COLOURS)])
+            colour = START_COLOURS.get(label, OTHER_KIND_COLOURS[number % len(OTHER_KIND_COLOURS)])
             axes.plot(list(line), list(line.values()), color=colour, label=label, **dots)
         axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
         axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)

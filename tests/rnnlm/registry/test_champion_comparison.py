@@ -13,7 +13,7 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
 from rnnlm.models.model_factory import build_model
-from rnnlm.registry import promotion
+from rnnlm.registry import champion_comparison
 from rnnlm.registry.bundle import EVIDENCE
 from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import model_folder
@@ -242,7 +242,7 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
     assert poor.alias == "challenger"
     assert "the best champion of the month, version 1" in poor.reason
     # This limit makes the best champion too old for a comparison.
-    monkeypatch.setattr(promotion, "BEST_WITHIN", timedelta(0))
+    monkeypatch.setattr(champion_comparison, "BEST_WITHIN", timedelta(0))
     assert contest.register("poor", force=True, margin=margin).alias == "champion"
 
 

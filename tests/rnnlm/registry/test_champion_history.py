@@ -109,7 +109,7 @@ def test_an_impossible_promotion_or_rollback_is_an_error(contest: Contest) -> No
     with pytest.raises(ModelError, match="no such model"):
         roll_back(contest.home, NAME)
     contest.register("good")
-    with pytest.raises(ModelError, match="already champion"):
+    with pytest.raises(ModelError, match="already the champion"):
         promote_by_hand(contest.home, NAME, "1")
     with pytest.raises(ModelError, match="no champion is known before version 1"):
         roll_back(contest.home, NAME)

@@ -6,6 +6,7 @@ from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import Change
 from rnnlm.registry.decision_text import interval_in_words
 from rnnlm.registry.promotion import (
+    BEST_WITHIN,
     Decision,
     best_champion,
     decide,
@@ -185,7 +186,7 @@ def test_a_decision_that_was_never_carried_out_names_no_best_champion() -> None:
     first = version(1, alias="champion")
     second = version(2, alias="champion", best_version="1", **{"promotion.0002": change.model_dump_json()})
     third = version(3, best_version="3", reason="better")
-    assert best_champion([first, second, third], champion=2) == first
+    assert best_champion([first, second, third], champion=2, within=BEST_WITHIN) == first
 
 
 def test_without_evidence_the_champion_stays() -> None:

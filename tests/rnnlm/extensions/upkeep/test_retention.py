@@ -24,7 +24,7 @@ from rnnlm.extensions.upkeep.retention import (
 )
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from rnnlm.registry.champion_history import Change, champion_before
-from rnnlm.registry.promotion import best_champion
+from rnnlm.registry.promotion import BEST_WITHIN, best_champion
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key
 
@@ -203,7 +203,7 @@ def test_the_best_champion_of_the_month_outlives_many_that_replaced_it() -> None
     kept = kept_versions(versions, config)
     assert set(kept) == {1, 2, 8, 9}
     left = [one for one in versions if one.number in kept]
-    best = best_champion(left, 9)
+    best = best_champion(left, 9, within=BEST_WITHIN)
     assert best is not None
     assert best.number == 1
     assert kept_versions(left, config) == kept

@@ -16,6 +16,9 @@ Speed is measured for the first lines of OTHER, each once, with one thread and i
 per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the speed
 of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes scores and report.
 Only the start of Python is left out.
+
+A further table shows a cascade: the n-gram model decides the clear cases, and the mixture scores the share of the lines
+that are closest to the n-gram model's threshold. The table compares its decisions with those of the mixture alone.
 """
 
 import argparse
@@ -56,6 +59,8 @@ except ImportError:
     kenlm = None
 
 KEPT_SHARE = 0.95
+# The shares of the lines that the mixture scores in a cascade. With 1, it scores all lines.
+CASCADE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 AT_ONCE = 4_096
 # The slow methods, and the factor by which their text for the speed measurement is shorter.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
@@ -106,6 +111,7 @@ def main() -> None:
     print(f"{len(wanted):,} lines of each kind; for the speed {len(text):,}, with a network {len(some):,}\n")
     print("| way | " + " | ".join(f"{kind}, dropped" for kind in kinds) + " | ROC | MB/s | CPU s/MB |")
     print("|---" * (len(kinds) + 4) + "|")
+    costs: dict[str, np.ndarray] = {}
     for name, way in ways.items():
         good = way(wanted)
         line = np.quantile(good, KEPT_SHARE)
@@ -114,6 +120,8 @@ def main() -> None:
         area = roc(good, np.concatenate(list(bad.values())))
         cells = speed(way, some if name in WITH_NETWORK else text)
         print(f"| {name} | {dropped} | {area:.3f} | {cells} |", flush=True)
+        costs[name] = np.concatenate([good, *bad.values()])
+    print_cascades(costs["counts alone"], costs["mixture"], len(wanted))
     with tempfile.TemporaryDirectory() as scratch:
         of_counts = Path(scratch, "model")
         shutil.copytree(found.folder, of_counts)
@@ -123,6 +131,20 @@ def main() -> None:
         print("\n| `rnnlm filter` with | MB/s | CPU s/MB |\n|---|---|---|")
         for kind, folder, lines in (("mixture", found.folder, some), ("counts alone", of_counts, text)):
             print(f"| {kind} | {speed(partial(whole_filter, folder, Path(scratch, kind)), lines)} |", flush=True)
+
+
+def print_cascades(counts: np.ndarray, mixture: np.ndarray, wanted: int) -> None:
+    """Print how often cascades of the two models decide otherwise than the mixture alone.
+
+    The arrays contain the costs of all lines, (lines,), and begin with those of the `wanted` lines.
+    """
+    of_counts, of_mixture = (costs > np.quantile(costs[:wanted], KEPT_SHARE) for costs in (counts, mixture))
+    distances = np.abs(counts - np.quantile(counts[:wanted], KEPT_SHARE))
+    print("\n| scored by the mixture | decided otherwise | wanted, dropped | unwanted, dropped |\n|---|---|---|---|")
+    for share in CASCADE_SHARES:
+        dropped = np.where(distances <= np.quantile(distances, share), of_mixture, of_counts)
+        otherwise = (dropped != of_mixture).mean()
+        print(f"| {share:.0%} | {otherwise:.1%} | {dropped[:wanted].mean():.1%} | {dropped[wanted:].mean():.1%} |")
 
 
 def alone(mixture: CountMixture) -> CountMixture:

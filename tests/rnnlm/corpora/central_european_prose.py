@@ -214,6 +214,109 @@ Jo tėvas visą gyvenimą dirbo stiklo fabrike.
 Rytoj rytą turiu labai anksti keltis.
 Langai nešvarūs, bet plauti nėra laiko.""",
 }
+# Single sentences on which no rule was tuned.
+UNSEEN = {
+    "cs": """Ministr financí včera představil návrh rozpočtu na příští rok.
+Do mísy nasypte mouku, přidejte vejce a špetku soli.
+Brankář chytil v poslední minutě pokutový kop.
+Ředitel školy poděkoval všem dobrovolníkům za pomoc.
+Počítač se znovu spustí po dokončení aktualizace.
+Na Moravě se očekávají silné bouřky a krupobití.
+Řidič kamionu neubrzdil a narazil do svodidel.
+Žádost musíte podepsat a odeslat poštou do konce měsíce.
+Nemocnice hledá zdravotní sestry na dětské oddělení.
+Kočka spí celé odpoledne na parapetu.""",
+    "sk": """Minister financií včera predstavil návrh rozpočtu na budúci rok.
+Do misy nasypte múku, pridajte vajcia a štipku soli.
+Brankár chytil v poslednej minúte pokutový kop.
+Riaditeľ školy poďakoval všetkým dobrovoľníkom za pomoc.
+Počítač sa po dokončení aktualizácie znova spustí.
+Na východe sa očakávajú silné búrky a krupobitie.
+Vodič kamióna nestihol zabrzdiť a narazil do zvodidiel.
+Žiadosť musíte podpísať a odoslať poštou do konca mesiaca.
+Nemocnica hľadá zdravotné sestry na detské oddelenie.
+Mačka spí celé popoludnie na parapete.""",
+    "pl": """Minister finansów przedstawił wczoraj projekt budżetu na przyszły rok.
+Do miski wsyp mąkę, dodaj jajka i szczyptę soli.
+Bramkarz obronił rzut karny w ostatniej minucie.
+Dyrektor szkoły podziękował wszystkim za pomoc.
+Komputer uruchomi się ponownie po zakończeniu aktualizacji.
+Na wschodzie spodziewane są gwałtowne burze i grad.
+Kierowca ciężarówki nie zdążył zahamować.
+Wniosek należy podpisać i wysłać pocztą do końca miesiąca.
+Szpital szuka pielęgniarek na oddział dziecięcy.
+Kot śpi całe popołudnie na parapecie.""",
+    "hu": """A pénzügyminiszter tegnap bemutatta a jövő évi költségvetést.
+A lisztet szórja egy tálba, adja hozzá a tojást és egy csipet sót.
+A kapus az utolsó percben kivédte a büntetőt.
+Az igazgató megköszönte az önkéntesek segítségét.
+A számítógép a frissítés után újraindul.
+Keleten erős zivatarok és jégeső várható.
+A teherautó sofőrje nem tudott időben fékezni.
+A kérelmet alá kell írni és postán elküldeni.
+A kórház nővéreket keres a gyermekosztályra.
+A macska egész délután az ablakban alszik.""",
+    "ro": """Ministrul de finanţe a prezentat ieri bugetul pentru anul viitor.
+Puneţi făina într-un castron, adăugaţi ouăle şi puţină sare.
+Portarul a apărat o lovitură de pedeapsă în ultimul minut.
+Directorul şcolii a mulţumit tuturor voluntarilor.
+Calculatorul reporneşte după terminarea actualizării.
+În est sunt aşteptate furtuni puternice şi grindină.
+Şoferul camionului nu a reuşit să frâneze la timp.
+Cererea trebuie semnată şi trimisă prin poştă până luni.
+Spitalul caută asistente pentru secţia de copii.
+Pisica doarme toată după-amiaza pe pervaz.""",
+    "hr": """Ministar financija jučer je predstavio proračun za iduću godinu.
+U zdjelu stavite brašno, dodajte jaja i prstohvat soli.
+Vratar je obranio kazneni udarac u posljednjoj minuti.
+Ravnatelj škole zahvalio je svima na pomoći.
+Računalo će se ponovno pokrenuti nakon nadogradnje.
+Na istoku se očekuju snažne oluje i tuča.
+Vozač kamiona nije stigao zakočiti na vrijeme.
+Zahtjev morate potpisati i poslati poštom do kraja mjeseca.
+Bolnica traži medicinske sestre za dječji odjel.
+Mačka cijelo poslijepodne spava na prozoru.""",
+    "ru": """Министр финансов вчера представил проект бюджета на следующий год.
+Насыпьте муку в миску, добавьте яйца и щепотку соли.
+Вратарь отбил пенальти на последней минуте.
+Директор школы поблагодарил всех за помощь.
+Компьютер перезагрузится после обновления.
+На востоке ожидаются сильные грозы и град.
+Водитель грузовика не успел затормозить.
+Заявление нужно подписать и отправить по почте.
+Больница ищет медсестёр в детское отделение.
+Кошка весь день спит на подоконнике.""",
+    "el": """Ο υπουργός παρουσίασε χθες τον προϋπολογισμό του επόμενου έτους.
+Βάλτε το αλεύρι σε ένα μπολ και προσθέστε τα αυγά.
+Ο τερματοφύλακας απέκρουσε το πέναλτι.
+Ο διευθυντής του σχολείου ευχαρίστησε όλους τους εθελοντές.
+Ο υπολογιστής θα επανεκκινηθεί μετά την ενημέρωση.
+Στα ανατολικά αναμένονται ισχυρές καταιγίδες.
+Ο οδηγός του φορτηγού δεν πρόλαβε να φρενάρει.
+Η αίτηση πρέπει να υπογραφεί και να σταλεί.
+Το νοσοκομείο ζητά νοσοκόμες για τα παιδιά.
+Η γάτα κοιμάται όλο το απόγευμα στο παράθυρο.""",
+    "tr": """Maliye bakanı dün gelecek yılın bütçesini açıkladı.
+Unu bir kaba koyun, yumurtaları ve bir tutam tuz ekleyin.
+Kaleci son dakikada penaltıyı kurtardı.
+Okul müdürü bütün gönüllülere teşekkür etti.
+Bilgisayar güncellemeden sonra yeniden başlatılacak.
+Doğuda şiddetli fırtına ve dolu bekleniyor.
+Kamyon şoförü zamanında fren yapamadı.
+Dilekçeyi imzalayıp ay sonuna kadar göndermelisiniz.
+Hastane çocuk servisi için hemşire arıyor.
+Kedi bütün öğleden sonra pencerede uyuyor.""",
+    "lt": """Finansų ministras vakar pristatė kitų metų biudžetą.
+Į dubenį suberkite miltus, įmuškite kiaušinius ir įberkite druskos.
+Vartininkas paskutinę minutę atmušė baudinį.
+Mokyklos direktorius padėkojo visiems savanoriams.
+Kompiuteris po atnaujinimo bus paleistas iš naujo.
+Rytuose numatomos smarkios audros ir kruša.
+Sunkvežimio vairuotojas nespėjo sustabdyti.
+Prašymą reikia pasirašyti ir išsiųsti paštu iki mėnesio pabaigos.
+Ligoninė ieško slaugytojų vaikų skyriui.
+Katė visą popietę miega ant palangės.""",
+}
 
 
 def one_line_texts(language: str, length: int) -> list[str]:

@@ -149,7 +149,7 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
     """Create or update one deployment, and return its id. A paused deployment stays paused.
 
-    `tags` are those of a user's own deployment. Other deployments keep the user's choices (see kept_choices).
+    `tags` is given only for a deployment that the user created. Others keep the user's choices (see kept_choices).
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType

@@ -80,7 +80,7 @@ def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
     show_library_lines()  # Prefect sets up the logging of a worker's process without rnnlm's lines.
     shorten_own_errors()
     hold_run_lock()
-    # A wrong address of MLflow is reported here, because the trained model could not be registered later.
+    # A wrong MLflow address is reported before training, because the trained model could not be registered there.
     check_addresses()
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # Prefect's worker has started this process in a temporary folder.
         settle_in_home()

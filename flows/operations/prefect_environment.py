@@ -78,7 +78,7 @@ def prefect_package() -> Path:
 
 
 def away_from_project_files() -> contextlib.AbstractContextManager[None]:
-    """Change to Prefect's own folder inside the block, in which Prefect reads its settings.
+    """Change to Prefect's own folder inside the block, so that Prefect reads its settings there.
 
     Prefect also reads settings from `.env`, `prefect.toml` and `pyproject.toml` in the current folder. Settings for
     other programs of the user could make a run fail or send it to another server.
@@ -137,7 +137,7 @@ def keep_loopback_from_proxy() -> None:
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)
     if not httpx_takes_proxies():
-        # The star prevents httpx, and therefore Prefect's client, from setting up all proxies, even for a server that
+        # The star prevents httpx, and therefore Prefect's client, from setting up any proxy, even for a server that
         # is reached directly. It affects only httpx. Requests to other addresses are refused earlier, by
         # rnnlm.runtime.proxies.
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*names, "*"])

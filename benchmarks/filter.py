@@ -5,15 +5,15 @@
 MODEL is a run's id or a registered name. The model must include an n-gram model, and its dataset must be in the home.
 Wanted lines are those of its validation text. Unwanted lines are those of the file OTHER, and wanted lines with three
 kinds of damage: words in another order, letters in another order within words, and a repeated part of the line. Each
-method ranks all lines. The table shows the proportion of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and
-the area under the ROC curve for all kinds together.
+method ranks all lines. The table shows the proportion of each unwanted kind that is dropped when 95 % of the wanted
+lines are kept, and the area under the ROC curve for all kinds together.
 
 The methods are bits per byte of the mixture and of the n-gram model alone; KenLM with the same counts (`rnnlm export
 --format arpa`), if the package `kenlm` is installed; the proportion of unknown words; the proportion of letters among
 the characters; and the factor by which zlib compresses a line.
 
-Speed is measured by scoring each of OTHER's first lines once, with one thread and including tokenization. It is shown in
-MB per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the
+Speed is measured by scoring each of OTHER's first lines once, with one thread, including tokenization. It is
+shown in MB per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the
 speed of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes the scores
 and a report. Only the start of Python is left out.
 """

@@ -170,7 +170,7 @@ class Nights:
     def wait(self, condition: Any, what: str) -> None:
         # The connection may fail while the server restarts.
         if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):
-            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s; last log lines:\n{self.rnnlm('logs', '-n', '30')}")
+            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s; the log ends:\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
         """Return the total size in bytes of the unfinished runs' training histories, which grows during training."""

@@ -24,7 +24,7 @@ LINGER_SECONDS = 10.0  # The number of seconds for which running requests may co
 
 
 def guarded_app() -> "ASGIApp":
-    """Return an ASGI application with Prefect's API and pages. It refuses foreign host names and pages of other sites."""
+    """Return an ASGI app with Prefect's API and pages. It refuses foreign host names and pages of other sites."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 

@@ -57,8 +57,8 @@ def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureF
     assert set(found) == KEYS
     assert found["validation_perplexity"] is None
     assert found["normalised"] is False
-    # The text has 380 sentences of nine words, which are 3420. The first int(0.9 · 3420) = 3078 words are training
-    # text.
+    # The text has 380 sentences of nine words, 3420 words in total. The first int(0.9 · 3420) = 3078 of them are the
+    # training text.
     assert found["tokens"] == 3420 - 3078
     assert main(["ngram", *arguments, "--samples", "1"]) == 0
     out = capsys.readouterr().out

@@ -123,7 +123,7 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 
 
 def test_the_new_path_of_a_moved_field_wins() -> None:
-    """The value at the present path is used if a field is set at its former and its present path.
+    """The value at the current path is used if a field is set at both its former and its current path.
 
     This happens if the deployment is older than the run, whose values take precedence.
     """

@@ -1,4 +1,4 @@
-"""The norms of gradients equal powers of u for a network of one unit, and otherwise those of a slow implementation."""
+"""The norms of gradients equal powers of u for a network of one unit, and the results of a slow implementation."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The kernel of the cross-entropy agrees with its definition. Without a GPU it runs in Triton's interpreter."""
+"""The cross-entropy kernel agrees with the definition of the loss. Without a GPU it runs in Triton's interpreter."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""For given minutes, a network's size and its length of training are chosen. The user's settings are kept."""
+"""For given minutes, a network's size and its training length are chosen. The user's settings are kept."""
 
 import os
 import time

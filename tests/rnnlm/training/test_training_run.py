@@ -180,7 +180,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
 
     @contextmanager
     def fail(run_id: str) -> Iterator[Listener]:
-        raise RuntimeError("the power is cut here")
+        raise RuntimeError("simulated power failure")
         yield
 
     with pytest.raises(RuntimeError):

@@ -12,8 +12,8 @@ The methods are bits per byte of the mixture and of the n-gram model alone; KenL
 --format arpa`), if the package `kenlm` is installed; the proportion of unknown words; the proportion of letters among
 the characters; and the factor by which zlib compresses a line.
 
-Speed is measured by scoring each of OTHER's first lines once, with one thread, including tokenization. It is
-shown in MB per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the
+Speed is measured by scoring each of OTHER's first lines once, with one thread, including tokenization. It is shown in
+MB per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the
 speed of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes the scores
 and a report. Only the start of Python is left out.
 """

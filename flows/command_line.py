@@ -183,7 +183,7 @@ def check_current_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        complain(f"the current folder cannot be read ({error.strerror}): change to another (cd)")
+        complain(f"the current folder cannot be read ({error.strerror}); change to another folder (cd)")
         sys.exit(USER_ERROR)
 
 

@@ -196,7 +196,7 @@ def evaluate_and_register(
     # Both artifacts are published only once: if the evaluation was skipped, an earlier run has published them.
     if not evaluation.skipped:
         create_table_artifact(
-            score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
+            score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity next to the baselines"
         )
         create_markdown_artifact(
             "\n\n".join([training_report(run, config.model, config.training), *filter(None, pages)]),

@@ -117,7 +117,7 @@ class PrefectLoader(SourceFileLoader):
             name = ".".join(map(str, wrong["loc"]))
             raise ConfigError(
                 f"{error.title} of Prefect: {name} is {wrong['input']!r}: {wrong['msg']};\n"
-                "change or unset the environment variable PREFECT_… of that name"
+                "change or unset the environment variable PREFECT_… that sets this value"
             ) from error
 
 

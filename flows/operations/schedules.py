@@ -195,7 +195,7 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
     if len(chosen) != 1:
         problem = "more than one deployment has this name" if chosen else "no such deployment"
         known = ", ".join(sorted(chosen or found)) or "none; see rnnlm deploy"
-        raise ConfigError(f"{name}: {problem}; there are: {known}")
+        raise ConfigError(f"{name}: {problem}; existing deployments: {known}")
     [chosen_one] = chosen.items()
     return chosen_one
 

@@ -56,7 +56,7 @@ def publish(key: str, link: str, reports: Reports) -> None:
             else:
                 update_progress_artifact(artifact_id, percent, description=description)
         except Exception as error:
-            logger.debug("progress artifact: %s", error)
+            logger.debug("the progress artifact could not be sent: %s", error)
         report = newest(reports)
 
 

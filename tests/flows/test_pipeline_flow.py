@@ -91,7 +91,7 @@ def test_a_run_leaves_five_pages_with_its_corpus_in_their_keys(ran: Ran) -> None
     assert model.count("data:image/png;base64,iVBOR") >= 2
     table = shown("toy-perplexity")
     assert json.loads(str(table.data)) == score_rows(record.evaluation)
-    assert table.description == "Perplexity beside the baselines"
+    assert table.description == "Perplexity next to the baselines"
 
 
 @pytest.mark.long

@@ -69,7 +69,7 @@ def config_of(folder: Path, epochs: int, rate: float) -> PipelineConfig:
 
 
 def curve(home: Home, dataset: DatasetRecord, folder: Path, kind: ModelKind) -> list[SplitScore]:
-    """Return the scores of a kind of model on the test split, for each number of training epochs."""
+    """Return the test scores of a kind of model, one for each number of training epochs."""
     scores: list[SplitScore] = []
     rates = RATES
     for epochs in EPOCHS:

@@ -203,7 +203,7 @@ def newest(home: Home) -> Path:
 
 
 def false_alarms(losses: Path, pairs: int) -> str:
-    """Return the fraction of cases in which one of two equally good models is called better.
+    """Return the fraction of cases in which one of two equally good models is called better than the other.
 
     The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
     each line. Then the same number of lines is drawn with replacement, in runs of RUN neighbours, so that the

@@ -54,7 +54,7 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> "Langu
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> "LanguageModel":
     """Return a model of two tied layers whose random weights give different texts clearly different losses.
 
-    `settings` are those of new_model(). An IndRNN has smaller weights, because its states are unbounded.
+    `settings` are passed to new_model(). An IndRNN has smaller weights, because its states are unbounded.
     """
     import torch
 

@@ -44,7 +44,7 @@ def run_flow(
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart one, or unset PREFECT_API_URL"
         )
-    if problem:  # The address is that of `rnnlm env`, but no server is running there.
+    if problem:  # The address comes from `rnnlm env`, but no server is running there.
         logger.warning("no Prefect server answers at %s (%s), so the run uses a temporary server", server, problem)
     elif server:
         try:

@@ -76,7 +76,7 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
-    """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
+    """Lock the run's file, and return the run's configuration. configuration_of_run() explains the arguments."""
     show_library_lines()  # Prefect sets up the logging of a worker's process without rnnlm's lines.
     shorten_own_errors()
     hold_run_lock()

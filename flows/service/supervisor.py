@@ -301,7 +301,7 @@ def worker_name(running: RunningHome) -> str:
 
 
 def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
-    """Return the command `rnnlm up` for a process without a terminal, which writes its output to the log `up`."""
+    """Return the command `rnnlm up` for a process without a terminal, whose output goes to the log `up`."""
     return [*RNNLM, "up", "--quiet", "--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
 
 

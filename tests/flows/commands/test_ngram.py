@@ -38,8 +38,8 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
     assert (found["method"], found["order"], found["normalised"], found["tokens"]) == ("kneser-ney", 3, True, 40 * 10)
     assert found["unknown_rate"] == 0
     assert found["seconds"] > 0
-    # The perplexity of the grammar itself is (4 · 3 · 4 · 3)^(1/10) = 1.64. A trigram model is slightly worse, because
-    # it cannot represent all dependencies of the grammar.
+    # The perplexity of the grammar itself is (4 · 3 · 4 · 3)^(1/10) = 1.64. The perplexity of a trigram
+    # model is slightly higher, because such a model cannot represent all dependencies of the grammar.
     assert 1.6 < found["test_perplexity"] < 2.1
     assert 1.6 < found["validation_perplexity"] < 2.1
     samples = found["samples"]

@@ -175,7 +175,7 @@ def test_result_settings_lack_later_fields_at_their_default() -> None:
 
 
 def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
-    """The settings that are part of the ids of datasets and runs are still the same.
+    """The settings that are part of the ids of datasets and runs have not changed.
 
     If this test fails, a new field must be marked as added_later.
     """

@@ -2,9 +2,9 @@
 
 python benchmarks/closed_pairs.py RUN_FOLDER TEXT [--lines 2000]
 
-Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder
-that `rnnlm run` prints at its end, and the run must have an n-gram model (`model.counts`). For comparison, the lines of
-the file TEXT are measured, too. Lines are sampled from the whole distribution, at temperature 1, in sentence mode.
+Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder that
+`rnnlm run` prints at its end, and the run must have an n-gram model (`model.counts`). For comparison, the lines of the
+file TEXT are measured, too. Lines are sampled from the whole distribution, at temperature 1, in sentence mode.
 """
 
 import argparse

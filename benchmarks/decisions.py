@@ -6,8 +6,8 @@ TEXT has one sentence per line. Each layout is written from TEXT, generated (a l
 (code). Each layout has a separate rnnlm home and registry, and its text grows from run to run. The models are n-gram
 models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
 comparison with the champion. Afterwards, the losses of the last run's two models are adjusted until both models are
-equally good. Held-out text is then drawn repeatedly, to measure how often one model is nevertheless called better. This
-may happen in at most 5 % of the cases.
+equally good. Held-out text is then drawn repeatedly, to measure how often one model is nevertheless called better than
+the other. This may happen in at most 5 % of the cases.
 """
 
 import argparse

@@ -111,7 +111,7 @@ def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezo
         raise ConfigError(f"--name {name}: a deployment of this name comes with rnnlm; choose another name")
     if config.corpus.source != config.corpus.public_source:
         raise ConfigError(
-            "--corpus: a schedule would store the password in the address in Prefect's database;\n"
+            "--corpus: a schedule would store the address with its password in Prefect's database;\n"
             "download the text to a folder, and schedule that folder"
         )
     limits = nightly["parameters"]["config"]["limits"] | config.limits.model_dump(exclude_unset=True)

@@ -1,4 +1,4 @@
-"""Scoring that is interrupted and resumed writes the same bytes as otherwise, and finished work is not repeated."""
+"""Interrupted scoring resumes, writes the same bytes as without an interruption, and repeats no finished work."""
 
 import os
 import signal

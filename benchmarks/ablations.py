@@ -105,7 +105,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 
 
 def minutes_of_steps(history: Path) -> float:
-    """Return the minutes of all steps of a run, without its evaluations and the pauses after interruptions."""
+    """Return how many minutes a run's steps took, without its evaluations and the pauses after interruptions."""
     tokens, seconds = 0.0, 0.0
     for line, _ in read_measurements(history):
         if line["kind"] == "training":

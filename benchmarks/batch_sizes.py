@@ -3,9 +3,9 @@
 python benchmarks/batch_sizes.py [CORPUS] [--sizes 1 4 16 64 128] [--rates …] [--seconds 30] [--picture FILE.png]
 
 The noise is the squared distance between a batch's gradient and the gradient of a large sample of the text, divided by
-the squared norm of the sample's gradient. It is measured at the weights after a short training. Each size is then
-trained with the exact loss at each learning rate, twice: on as many tokens as the slowest size processes in `seconds`,
-and on as many as the size itself processes in `seconds` at its measured speed. The table shows the best rate.
+the squared norm of the sample's gradient. It is measured after a short training run. For each batch size and learning
+rate, a model is then trained twice with the exact loss: on as many tokens as the slowest size processes in `seconds`,
+and on as many as this size processes in `seconds` at its measured speed. The table shows the best rate.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/budgets.py FOLDER --home HOME [--kinds elman lstm …] [--picture FILE.png]
 
 FOLDER has train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in `rnnlm
-compare`. Every number of epochs is a separate training run, whose schedule ends after this number. Of two learning
+compare`. Each number of epochs has a separate training run, whose schedule ends after these epochs. Of two learning
 rates, each kind is trained with the one that has the lower validation perplexity after the fewest epochs. The table
 shows test perplexities. Finished runs are read again from --home, so processes with different --kinds can use the same
 HOME at the same time.
@@ -69,7 +69,7 @@ def config_of(folder: Path, epochs: int, rate: float) -> PipelineConfig:
 
 
 def curve(home: Home, dataset: DatasetRecord, folder: Path, kind: ModelKind) -> list[SplitScore]:
-    """Return the scores of a kind of model on the test split, for each number of training epochs."""
+    """Return the test scores of a kind of model, one for each number of training epochs."""
     scores: list[SplitScore] = []
     rates = RATES
     for epochs in EPOCHS:

@@ -40,7 +40,7 @@ DOCUMENT_LINES = 40
 CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256
 SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
 COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
-ROW_TOKENS = 32 * 60  # The number of tokens per batch for every length of rows.
+ROW_TOKENS = 32 * 60  # The number of tokens per batch at every row length.
 
 
 class Costs:
@@ -117,7 +117,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """Return the accuracy with which each kind of network recalls a row's first symbol, for each length of rows."""
+    """Return the accuracy with which each kind of network recalls a row's first symbol, for each row length."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}

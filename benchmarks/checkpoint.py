@@ -1,4 +1,4 @@
-"""Measure the seconds in which a checkpoint is written and read, and its size, for models of two sizes.
+"""Measure how long it takes to write and read a checkpoint, and how large it is, for models of two sizes.
 
     .venv/bin/python benchmarks/checkpoint.py FOLDER
 

@@ -2,9 +2,9 @@
 
 python benchmarks/closed_pairs.py RUN_FOLDER TEXT [--lines 2000]
 
-Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder of a run with
-an n-gram model (`model.counts`), which `rnnlm run` prints at its end. For comparison, the lines of the file TEXT are
-measured. Lines are sampled from the whole distribution, at temperature 1, in sentence mode.
+Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder that
+`rnnlm run` prints at its end, and the run must have an n-gram model (`model.counts`). For comparison, the lines of the
+file TEXT are measured, too. Lines are sampled from the whole distribution, at temperature 1, in sentence mode.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
     model, tokenizer = load_model(options.run / "model"), load_tokenizer(options.run / "model")
     mixture = model.mixture
     if mixture is None:
-        parser.error(f"{options.run}: has no counts; train with model.counts=5")
+        parser.error(f"{options.run}: the run has no n-gram model; train one with model.counts=5")
     sampling = GenerationConfig(temperature=1.0, top_p=1.0, maximum_tokens=MAXIMUM_TOKENS)
     print("| lines of | with brackets | of them closed | with quotes | of them closed |\n|---|---|---|---|---|")
     print_row("the text", options.text.read_text(encoding="utf-8").splitlines())

@@ -6,8 +6,8 @@ TEXT has one sentence per line. Each layout is written from TEXT, generated (a l
 (code). Each layout has a separate rnnlm home and registry, and its text grows from run to run. The models are n-gram
 models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
 comparison with the champion. Afterwards, the losses of the last run's two models are adjusted until both models are
-equally good. Held-out text is then drawn repeatedly, to measure how often one model is nevertheless called better. This
-may happen in at most 5 % of the cases.
+equally good. Held-out text is then drawn repeatedly, to measure how often one model is nevertheless called better than
+the other. This may happen in at most 5 % of the cases.
 """
 
 import argparse
@@ -59,13 +59,13 @@ def newest_first(path: Path, sentences: Sentences) -> None:
 
 
 def scattered(path: Path, sentences: Sentences) -> None:
-    """Write the sentences in an order in which a longer text has its new lines between the old ones."""
+    """Write the sentences in an order that scatters the new lines of a longer text among its old lines."""
     order = sorted(range(len(sentences)), key=lambda number: random.Random(number).random())
     lines(path, [sentences[number] for number in order])
 
 
 def rolling(path: Path, sentences: Sentences) -> None:
-    """Write only the newest half of all lines, as a log that is rotated."""
+    """Write only the newest half of all lines, as in a log that is rotated."""
     lines(path, sentences[len(sentences) // 2 :])
 
 
@@ -118,7 +118,7 @@ def log(path: Path, sentences: Sentences) -> None:
 
 
 def code(path: Path, sentences: Sentences) -> None:
-    """Write lines of Python's standard library, as many as there are sentences."""
+    """Write as many lines of Python's standard library as there are sentences."""
     found: Sentences = []
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         found += file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -198,12 +198,12 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
 
 
 def newest(home: Home) -> Path:
-    """Return the file of the token losses from the last comparison with the champion."""
+    """Return the file that contains the token losses from the last comparison with the champion."""
     return max(home.artifacts.rglob("losses.parquet"), key=lambda path: path.stat().st_mtime)
 
 
 def false_alarms(losses: Path, pairs: int) -> str:
-    """Return the fraction of cases in which one of two equally good models is called better.
+    """Return the fraction of cases in which one of two equally good models is called better than the other.
 
     The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
     each line. Then the same number of lines is drawn with replacement, in runs of RUN neighbours, so that the

@@ -2,20 +2,20 @@
 
     python benchmarks/filter.py MODEL OTHER [--lines 2000] [--megabytes 4]
 
-MODEL is a run's id or a registered name of a model with an n-gram model, whose dataset is in the home. Wanted lines are
-those of its validation text. Unwanted lines are those of the file OTHER, and wanted lines with three kinds of damage:
-words in another order, letters in another order within words, and a repeated part of the line. Each method ranks all
-lines. The table shows the proportion of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and
-the area under the ROC curve for all kinds together.
+MODEL is a run's id or a registered name. The model must include an n-gram model, and its dataset must be in the home.
+Wanted lines are those of its validation text. Unwanted lines are those of the file OTHER, and wanted lines with three
+kinds of damage: words in another order, letters in another order within words, and a repeated part of the line. Each
+method ranks all lines. The table shows the proportion of each unwanted kind that is dropped when 95 % of the wanted
+lines are kept, and the area under the ROC curve for all kinds together.
 
 The methods are bits per byte of the mixture and of the n-gram model alone; KenLM with the same counts (`rnnlm export
 --format arpa`), if the package `kenlm` is installed; the proportion of unknown words; the proportion of letters among
 the characters; and the factor by which zlib compresses a line.
 
-Speed is measured for the first lines of OTHER, each once, with one thread and including tokenization. It is shown in MB
-per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the speed
-of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes scores and report.
-Only the start of Python is left out.
+Speed is measured by scoring each of OTHER's first lines once, with one thread, including tokenization. It is shown in
+MB per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the
+speed of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes the scores
+and a report. Only the start of Python is left out.
 
 A further table shows a cascade: the n-gram model decides the clear cases, and the mixture scores the share of the lines
 that are closest to the n-gram model's threshold. The table compares its decisions with those of the mixture alone.
@@ -62,7 +62,7 @@ KEPT_SHARE = 0.95
 # The shares of the lines that the mixture scores in a cascade. With 1, it scores all lines.
 CASCADE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 AT_ONCE = 4_096
-# The slow methods, and the factor by which their text for the speed measurement is shorter.
+# The slow methods. Their speed is measured on a text that is shorter than that of the others by the factor SLOWER.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
 # A method for ranking lines. It returns a cost for each line. Unwanted lines should have a high cost.
 Way = Callable[[list[str]], np.ndarray]

@@ -1,4 +1,4 @@
-"""Measure the time of generation with rnnlm's loop, with its matrix products alone, and with transformers' generate().
+"""Measure how long rnnlm's generation loop, its matrix products alone, and transformers' generate() take.
 
     .venv/bin/python benchmarks/generate.py
     .venv/bin/python benchmarks/generate.py --model FOLDER
@@ -84,7 +84,7 @@ def our_batch(model: LanguageModel, rows: int, **settings: float) -> Callable[[i
 
 
 def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
-    """Return the CPU seconds of each function, measured `rounds` times.
+    """Return the CPU times of each function in seconds, measured `rounds` times.
 
     The functions take turns, so that other load on the machine affects all of them alike.
     """

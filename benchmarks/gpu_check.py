@@ -5,8 +5,8 @@
 `speed` prints the tokens per second for six shapes of models and batches. For each shape it measures the training step
 of a textbook (benchmarks/textbook.py), cuDNN's recurrence with torch's loss (plain and as one CUDA graph), and rnnlm's
 step (plain and captured). The utilization is relative to the rate of a single matrix product, which is measured first.
-`profile` writes the kernels of three captured steps. With --device cpu, the shapes are tiny, which only tests the
-script.
+`profile` writes how much time the kernels of three captured steps take. With --device cpu, the shapes are tiny, which
+only tests the script.
 """
 
 import argparse
@@ -173,7 +173,7 @@ def our_step(shape: Shape, device: str, kind: type[Updater]) -> OneStep:
 
     step()
     if isinstance(updater, CapturedUpdater) and not updater.recorded_shapes:
-        raise RuntimeError("the step was not captured")
+        raise RuntimeError("the step was not captured as a CUDA graph")
     return step
 
 

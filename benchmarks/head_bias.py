@@ -84,9 +84,9 @@ def main() -> None:
 def compete(
     variant: Variant, train: TokenRows, valid: TokenRows, shares: np.ndarray, rare: np.ndarray, tokens: int
 ) -> None:
-    """Train a variant, and print its perplexity and seconds after each fifth of the tokens.
+    """Train a variant, and print its perplexity and training time in seconds after each fifth of the tokens.
 
-    The seconds do not include evaluation.
+    The time does not include evaluation.
     """
     config = ModelConfig(
         hidden_size=128,

@@ -48,7 +48,7 @@ def extras() -> list[str]:
 def step(clone: Path, command: list[str], home: Path) -> None:
     """Run a command in the clone.
 
-    Print its seconds, the size of .venv and, if the command failed, its last output line.
+    Print how many seconds it took, the size of .venv and, if the command failed, its last output line.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, start = mebibytes(clone / ".venv"), time.perf_counter()

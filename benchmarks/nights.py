@@ -3,7 +3,7 @@
     python benchmarks/nights.py TEXT [--nights 30] [--preset smoke] [--set FIELD=VALUE …] [--home FOLDER] [--json]
 
 The n-th nightly run reads the first 40 % of TEXT, and a thirtieth of the rest for each earlier run. Every fifth run
-reads the same text as the run before. During one run, the process of the flow is killed with kill -9. During another
+reads the same text as the run before it. During one run, the process of the flow is killed with kill -9. During another
 run, every process of the rnnlm home is killed, which simulates a power failure. After every seventh run, `rnnlm prune`
 is called, as in the weekly deployment. The table has a row per run with the seconds from the trigger to the final
 state, whether the model became champion, its bits per byte on the test split, and the size of the home. The exit code
@@ -72,7 +72,7 @@ class Nights:
         command = [sys.executable, "-m", "flows.command_line", *arguments]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if done.returncode:
-            raise SystemExit(f"rnnlm {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
+            raise SystemExit(f"rnnlm {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def up(self) -> None:
@@ -100,7 +100,7 @@ class Nights:
         return rows
 
     def write_text(self, lines: list[str], night: int, nights: int) -> None:
-        """Write the text of a nightly run. Every fifth run has the text of the run before."""
+        """Write the text of a nightly run. Every fifth run has the text of the run before it."""
         night = night - 1 if night % 5 == 4 else night
         self.text.write_text("".join(lines[: int(len(lines) * (0.4 + 0.6 * night / nights))]), encoding="utf-8")
 
@@ -170,7 +170,7 @@ class Nights:
     def wait(self, condition: Any, what: str) -> None:
         # The connection may fail while the server restarts.
         if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):
-            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
+            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s; the log ends:\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
         """Return the total size in bytes of the unfinished runs' training histories, which grows during training."""

@@ -1,4 +1,4 @@
-"""Measure the seconds that commands take in addition to the training, and compare them with the time of their imports.
+"""Measure how long commands take in addition to training, and compare this with the time that their imports take.
 
     .venv/bin/python benchmarks/overhead.py TEXT [--checkouts . ../before] [--rounds 3]
 
@@ -62,7 +62,7 @@ def write_texts(source: Path, folder: Path) -> list[Path]:
 
 
 def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
-    """Return the measured commands in their order. Each command needs the results of the previous commands."""
+    """Return the commands to measure, in the order of execution. Each needs the results of the previous ones."""
     first, second, lines = map(str, texts)
     run, model = ["run", "--minutes", "0.1", "--corpus"], "rnnlm-second"
     return {
@@ -84,7 +84,7 @@ def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
 
 
 def timed(command: list[str], home: Path, checkout: Path) -> Parts:
-    """Run a command and return its seconds by part, from the times at which it logs the stages."""
+    """Run a command, and return how many seconds each part took, from the times at which it logs the stages."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"RNNLM_HOME": str(home), "PYTHONPATH": str(checkout.resolve())}
     parts, start = Parts(), time.perf_counter()

@@ -1,4 +1,4 @@
-"""Write two texts from files of this machine for benchmarks/corpora.py: code.txt and manual.txt.
+"""Write two texts from files on this machine for benchmarks/corpora.py: code.txt and manual.txt.
 
 python benchmarks/own_texts.py FOLDER
 

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def in_fresh_process(text: Path, home: Home, action: str) -> tuple[float, float, str]:
-    """Run an action in a new process. Return its peak memory in MiB, its seconds, and its output."""
+    """Run an action in a new process. Return its peak memory in MiB, its duration in seconds, and its output."""
     return measured([sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action])
 
 
@@ -138,7 +138,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processes: int, scratch: Path) -> float:
-    """Return the seconds in which `datasets.map` creates the same rows and Arrow inserts them into DuckDB."""
+    """Return how many seconds `datasets.map` takes to create rnnlm's rows, and Arrow to insert them into DuckDB."""
     import duckdb
     from datasets import load_dataset
     from transformers import AutoTokenizer
@@ -201,7 +201,7 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
-    """Return Spearman's correlation between the rows' positions in the file and in the epoch, for each of some epochs.
+    """Return Spearman's correlation between the rows' positions in the file and in each of several epochs.
 
     A correlation of 0 means a random order. Windows draw their chunks at random, so the correlation varies around 0
     with a deviation of 1 / sqrt(chunks). For a full shuffle, the deviation would be 1 / sqrt(rows).
@@ -231,7 +231,7 @@ class Numbered:
 
 
 def bytes_a_token(dataset: DatasetRecord) -> float:
-    """Return the bytes of the database blocks of the table shifted_sequences per stored token."""
+    """Return how many bytes of database blocks the table shifted_sequences occupies per stored token."""
     import duckdb
 
     with duckdb.connect(str(dataset.database), read_only=True) as connection:

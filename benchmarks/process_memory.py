@@ -37,7 +37,7 @@ class PeakMemory:
 def measured(command: list[str]) -> tuple[float, float, str]:
     """Run a command, and exit if the command fails.
 
-    Return the peak memory of its process tree in MiB, its seconds, and its output.
+    Return the peak memory of its process tree in MiB, its duration in seconds, and its output.
     """
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

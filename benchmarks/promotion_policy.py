@@ -142,9 +142,9 @@ def simulate(
 ) -> list[float]:  # fmt: skip
     """Simulate a series of nightly runs, and return four values.
 
-    These are the loss of the champions in percent if all candidates are equally good, the nightly runs until a model
-    that is 1 % better becomes champion, the nightly runs until there is a champion for a new topic, and the number of
-    broken models that became champion.
+    These are the increase in the champions' loss in percent if all candidates are equally good, the number of nightly
+    runs until a model that is 1 % better than the others becomes champion, the number of nightly runs until there is a
+    champion for a new topic, and the number of broken models that became champion.
     """
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
@@ -156,7 +156,7 @@ def simulate(
     served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
     for night in range(1, nights + 1):
         candidate, lines = tonight()
-        # Every fifth candidate is broken, which simulates an interrupted, diverged or wrongly configured training.
+        # Every fifth candidate is broken, which simulates an interrupted, diverged or wrongly configured training run.
         if night % 5 == 0:
             wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
             broken += registry.register(night, wrong, losses, lines)

@@ -1,4 +1,4 @@
-"""Measure how seconds, disk space and peak memory of each stage of `rnnlm run` grow with the corpus.
+"""Measure how the time, disk space and peak memory of each stage of `rnnlm run` grow with the corpus.
 
 python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--engines 1 2 ray]
 

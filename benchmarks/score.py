@@ -11,9 +11,9 @@ in the folder MODEL with the full softmax and torch's number of threads, and tak
 
 tokens/s are medians over the rounds, per second of wall-clock time and per CPU second, which other programs affect
 less. A ratio is the median of the rounds' ratios. `off` is the largest difference between a document's bits per byte in
-this row and when scored one document at a time. It is due to rounding or, for the mixture, to the n-gram model. Memory
-is the peak proportional set size of a process that scores this many lines (with repetitions if there are fewer) and
-measures their drift.
+this row and when scored one document at a time. It is due to rounding or, for the mixture, to the n-gram model.
+--memory shows the peak proportional set size of a process that scores each given number of lines (with repetitions if
+TEXT has fewer) and measures their drift.
 """
 
 import argparse

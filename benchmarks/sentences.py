@@ -85,7 +85,7 @@ def comments(source: str) -> Iterator[tuple[str, str, int]]:
 
 
 def items(files: Iterable[Path]) -> list[Item]:
-    """Return all sentences of Python files."""
+    """Return the docstrings, comments, messages and setting descriptions in Python files."""
     found = []
     for path in files:
         source = path.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def beside_others(draw: random.Random, own: list[Item], count: int) -> list[Item
     mixed += [(False, item) for item in draw.sample(others, count - count // 2)]
     draw.shuffle(mixed)
     print("of this project:", *(n for n, (is_own, _) in enumerate(mixed, 1) if is_own), file=sys.stderr)
-    # Only the kind of an item is printed, because the name of a function would show the project.
+    # Only the kind of an item is printed, because the name of a function would reveal the project.
     return [Item(item.kind.partition(" of ")[0], item.text[:LONGEST], "") for _, item in mixed]
 
 

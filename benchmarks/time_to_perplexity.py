@@ -3,10 +3,10 @@
     python benchmarks/time_to_perplexity.py FOLDER [--target 200] [--picture FILE.png]
 
 FOLDER has train.txt and valid.txt. Both sides train the same model (hidden size 200) from the same weights on the same
-batches, each with three learning rates that are constant after a warm-up. They alternate after 100,000 tokens, so that
-other load on the machine affects all of them. After each turn, the validation split is scored with the full softmax.
-The scoring is excluded from the time. The script needs only torch, transformers, numpy and pydantic, and matplotlib for
---picture.
+batches, each with three learning rates that are constant after a warm-up. They take turns after every 100,000 tokens,
+so that other load on the machine affects all of them. After each turn, the validation split is scored with the full
+softmax. The scoring is excluded from the time. The script needs only torch, transformers, numpy and pydantic,
+and matplotlib for --picture.
 """
 
 import argparse

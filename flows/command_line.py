@@ -34,7 +34,7 @@ PLAIN_WORDS = {  # Simpler versions of some of pydantic's messages about numbers
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-# The headings in the overview of commands, in their order.
+# The headings in the overview of commands, from the first to the last.
 HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")
 COMMAND_MODULES = Path(__file__).with_name("commands")
 
@@ -144,9 +144,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (RnnlmError, TrackingError) as error:
         complain(str(error))
         return USER_ERROR
-    except OSError as error:  # This is an error of a disk, path or pipe for which no other code has a message.
+    except OSError as error:  # A disk, path or pipe caused this error, and no other code reports it.
         return report_system_error(error)
-    except Exception as error:  # This is an error during imports, before the command begins.
+    except Exception as error:  # This error occurred during imports, before the command began.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -171,7 +171,7 @@ def complain(reason: str) -> None:
 
 
 def check_open_files() -> None:
-    """Exit with an error message if the limit of open files is too low for a server and a training."""
+    """Exit with an error message if the limit of open files is too low for a server and for training."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
         complain(too_few_files())
@@ -183,7 +183,7 @@ def check_current_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        complain(f"the current folder cannot be read ({error.strerror}): change to another (cd)")
+        complain(f"the current folder cannot be read ({error.strerror}); change to another folder (cd)")
         sys.exit(USER_ERROR)
 
 
@@ -215,7 +215,7 @@ def fill_standard_streams() -> None:
         if descriptor != number:
             os.dup2(descriptor, number)
             os.close(descriptor)
-        # Python opens files that child processes do not inherit, but each of them needs standard streams.
+        # Child processes do not inherit the files that Python opens, but each of them needs standard streams.
         os.set_inheritable(number, True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: PTH123, SIM115
     if isinstance(sys.stdin, io.TextIOWrapper):

@@ -7,7 +7,7 @@
               5. check_data           compare the text with the champion's; warn, or stop the run
               6. raise_events         send events about drift, and about why the run stopped
     train     7. choose_network       measure this machine's speed; choose size and length for the minutes
-              8. train_model          train the model with checkpoints, anew or from the champion's weights
+              8. train_model          train the model with checkpoints, from random weights or the champion's
               9. evaluate_perplexity  score whole splits with the model and the baselines
              10. measure_model        run the extensions' measurements: surprise, gradients, reference scores
              11. sample_run           continue the configured prompts
@@ -77,10 +77,10 @@ def pipeline_flow(
         maximum_tokens: Largest number of tokens to train on, over all epochs.
         settings: Further settings, as with --set: lines such as training.optimizer.learning_rate=0.002.
         promote: When the model may become champion. With never, it does not. With if_better, it must be shown to be
-            better. With by_policy, the rules of a schedule apply. If this is empty, the model of a run with other
-            settings than the schedule's must be better.
+            better than the champion. With by_policy, the rules of a schedule apply. If this is empty, the model of a
+            run with other settings than the schedule's must be better.
         config: Preset and all settings. Fields that are not changed come from the deployment.
-        seeds: Number of training runs, with seeds that count up from training.seed. The first model is registered, the
+        seeds: Number of training runs, with seeds that count up from training.seed. The first model is registered. The
             others show how much the scores depend on the seed.
     """
     config = start_flow_run(
@@ -196,7 +196,7 @@ def evaluate_and_register(
     # Both artifacts are published only once: if the evaluation was skipped, an earlier run has published them.
     if not evaluation.skipped:
         create_table_artifact(
-            score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
+            score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity next to the baselines"
         )
         create_markdown_artifact(
             "\n\n".join([training_report(run, config.model, config.training), *filter(None, pages)]),

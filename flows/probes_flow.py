@@ -15,7 +15,7 @@ from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
 def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
     """Compare how well networks of each kind learn synthetic tasks, in short and in longer rows.
 
-    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run.
+    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run's page.
     """
     config = start_flow_run(config)
     comparison = probe_abilities(config, force=force)
@@ -30,7 +30,7 @@ def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> Abilit
 def probe_echo_flow(config: EchoConfig, force: bool = False) -> EchoComparison:
     """Compare how long tanh and relu networks with each initialization remember a symbol.
 
-    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run.
+    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run's page.
     """
     config = start_flow_run(config)
     comparison = probe_echo(config, force=force)
@@ -47,7 +47,7 @@ def probe_gradients_flow(
 ) -> GradientComparison:
     """Compare how far back gradients reach in tanh and relu networks with each initialization.
 
-    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run.
+    Figures and plot are stored in the rnnlm home, and shown in MLflow and on the flow run's page.
     """
     config = start_flow_run(config)
     dataset = prepare(pipeline).dataset

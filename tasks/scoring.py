@@ -37,7 +37,7 @@ def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
 
 @task(task_run_name="list strange documents", cache_policy=NO_CACHE)
 def list_strange_documents(config: ScoringConfig, scoring: ScoringRecord) -> tuple[StrangeDocument, ...]:
-    """List the strangest documents of a scoring if config.top is set."""
+    """List the strangest of the scored documents if config.top is set."""
     return find_strange_documents(scoring, config.top) if config.top else ()
 
 

@@ -44,7 +44,7 @@ def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
 
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> "LanguageModel":
     """Return an untied model with initial weights and an output bias of zero. `settings` are fields of `model`."""
-    # Imported here, because the import needs torch, and conftest.py must set environment variables before that.
+    # This import is here, because it needs torch, and conftest.py must set environment variables before that.
     from rnnlm.models.model_factory import build_model
 
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
@@ -54,7 +54,7 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> "Langu
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> "LanguageModel":
     """Return a model of two tied layers whose random weights give different texts clearly different losses.
 
-    `settings` are those of new_model(). An IndRNN has smaller weights, because its states are unbounded.
+    `settings` are passed to new_model(). An IndRNN has smaller weights, because its states are unbounded.
     """
     import torch
 

@@ -27,8 +27,8 @@ from tests.registrar import Registrar
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
-# torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where a
-# toy training would take 16 s instead of 0.6 s.
+# torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where
+# training the toy model would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Triton reads TRITON_INTERPRET when it is imported. Without a GPU, Triton's interpreter runs the kernels.
 if not (Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")):

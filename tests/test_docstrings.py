@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("benchmarks", "deploy", "docs", "flows", "rnnlm", "tasks", "tests")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# A first sentence with such a beginning is a shape, a parameter's description, a mapping, or a fragment.
+# A docstring that begins like this gives a shape, a parameter's description, a mapping, or a fragment.
 GLOSS = re.compile(r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From)\b")
 NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
 
@@ -33,7 +33,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def failing(source: str) -> list[int]:
-    """Return the lines of docstrings that begin with such a fragment, or with a noun for a function."""
+    """Return the lines of docstrings that match GLOSS or, for a called function, NOUN."""
     return [
         line
         for line, (sentence, is_called) in first_sentences(source).items()

@@ -128,7 +128,7 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def stands_in(row: str, page: str) -> bool:
-    """Return whether a line of the page begins with the row, in which … matches any text."""
+    """Return True if a line of the page begins with the row, in which … matches any text."""
     pattern = ".*".join(map(re.escape, row.split("…")))
     return re.search(f"^{pattern}", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE) is not None
 

@@ -121,7 +121,7 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
-    """The commands of the first page run in one shell in their order, because a reader keeps one terminal open."""
+    """The commands of the first page run in one shell in the page's order, because a reader keeps one terminal open."""
     commands = shell_lines(RUNNER.CHAPTERS / "first-model.md")
     assert len(commands) >= 5
     done = in_one_shell(
@@ -158,7 +158,7 @@ def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """Return the lines of a page's blocks for a shell."""
+    """Return the lines of a page's shell blocks."""
     blocks = [text for language, text in FENCED.findall(page.read_text(encoding="utf-8")) if not language]
     return "".join(blocks).splitlines()
 

@@ -44,7 +44,7 @@ class Session:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            raise HomeError(f"standard output is full ({error.strerror}); redirect it elsewhere") from error
+            raise HomeError(f"standard output: the disk is full ({error.strerror}); write to another disk") from error
 
 
 def json_of(value: Any) -> str:
@@ -124,7 +124,7 @@ def flowing(text: str) -> str:
 
 @dataclasses.dataclass
 class CommandParameters:
-    """The parameters of a command's function in their order, and the options that Typer needs for them."""
+    """The parameters of a command's function in order, and the options that Typer needs for them."""
 
     session: str = ""  # The name of the parameter whose type is Session.
     session_kind: type[Session] = Session
@@ -199,7 +199,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal(line_format: str, anew: bool = False) -> None:
-    """Write warnings of all libraries to standard error. If `anew` is true, replace the format of an earlier call."""
+    """Write warnings of all libraries to standard error. If `anew` is true, replace an earlier call's format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)

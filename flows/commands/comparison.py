@@ -43,7 +43,7 @@ def compare_command(
     if registered.against:
         for field in comparison.model_fields_set:
             option = TRAINING_OPTIONS.names[field]
-            raise ConfigError(f"{option} is for training; --against compares registered models as they are")
+            raise ConfigError(f"{option} needs training, but --against trains no model; leave out one of the two")
         compare_registered(session, registered.against, pipeline.corpus)
         return
     found = session.run_flow(

@@ -112,7 +112,7 @@ def describe_command(
 
     record = find_dataset(session.home, dataset)
     if record is None:
-        raise ConfigError(f"{dataset}: no dataset has this id or folder; rnnlm prepare prints one")
+        raise ConfigError(f"{dataset}: no dataset has this id or folder; rnnlm prepare prints the id")
     description, pictures = describe_dataset(session.home, record)
     value = description.model_dump(mode="json") | {"pictures": [str(path) for path in pictures]}
     session.print_result(description_page(description, pictures).text(), value)

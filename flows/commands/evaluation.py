@@ -81,7 +81,7 @@ def evaluate_command(
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
-    """Return the corpus to evaluate, with the settings of the model's own corpus and the changes of --set.
+    """Return the corpus to evaluate, with the settings of the model's own corpus, as changed by --set.
 
     Without --corpus, it is the model's own text, which is found even if it was moved. If --set changes how this text is
     read, raise ConfigError for a relative path, because it may name another text in the current folder.
@@ -109,7 +109,7 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
     if "source" not in changed and absolute_source(source) != source and not expanded(source).is_absolute():
         raise ConfigError(
             f"--set corpus.{changed[0]} reads the text again, but in this folder {source} may be another text;\n"
-            "give its path: --corpus TEXT"
+            "give the path of the right text: --corpus TEXT"
         )
     return config
 

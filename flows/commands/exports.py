@@ -41,7 +41,7 @@ def export_command(
         text = f"{counts.file}: {counts.file_bytes:,} bytes, {sum(counts.ngrams):,} n-grams of up to "
         text += f"{len(counts.ngrams)} tokens"
         if counts.without_network:
-            text += "\nthe counts alone: the network beside them is not exported"
+            text += "\nthe counts alone: the network that is mixed with them is not exported"
         session.print_result(text, counts)
         return
     from rnnlm.extensions.exports.onnx_graph import export_onnx

@@ -186,7 +186,7 @@ def generate_command(
 
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
-    """Print each prompt and its continuation as one text. With --json, characters are not replaced."""
+    """Print each prompt and its continuation as one text. With --json, control characters are kept."""
     texts = [sample.whole.strip() for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)

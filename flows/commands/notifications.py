@@ -53,7 +53,9 @@ def notify_command(
             with block.raise_on_failure():
                 block.notify("This is a test: messages of rnnlm arrive here.", "rnnlm: test")  # type: ignore[unused-coroutine]
         except Exception as error:
-            raise ConfigError(f"{redacted(url)}: the test message was not accepted ({type(error).__name__})") from error
+            raise ConfigError(
+                f"{redacted(url)}: the test message was not accepted ({type(error).__name__}); check the address"
+            ) from error
         block.save(NOTIFIER, overwrite=True)
         told = deploy_automations(client, every_night=every_night)
     kind = type(block).get_block_type_slug()
@@ -78,5 +80,5 @@ def block_of(url: str) -> "NotificationBlock":
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
     block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services to Apprise.
     if not len(block._apprise_client):
-        raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
+        raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address; see its documentation")
     return block

@@ -13,7 +13,7 @@ from rnnlm.extension_points import Point, plugged
 
 
 class OptionGroup(Protocol):
-    """An annotation of a parameter of type `kind`, which becomes several options."""
+    """An annotation that converts a parameter of type `kind` to several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         """Return Typer's annotation and the default of each option.
@@ -154,7 +154,7 @@ def takes_list(field: FieldInfo) -> bool:
 def metavar(option: str, annotation: Any) -> str:
     """Return the placeholder for the option's value in --help: N, the choices, or the option's name."""
     origin = get_origin(annotation)
-    # The annotation is X | None, or X with bounds, of which X determines the placeholder.
+    # The annotation is X | None, or X with bounds. The type X determines the placeholder.
     if origin in (types.UnionType, Union, Annotated):
         return metavar(option, get_args(annotation)[0])
     if origin is tuple:

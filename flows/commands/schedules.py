@@ -126,7 +126,7 @@ def last_text(row: "ScheduleRow") -> str:
 
 
 def unschedule_command(session: Session, name: Name) -> None:
-    """Delete a schedule of your own, or pause one that comes with rnnlm.
+    """Delete a schedule that you created, or pause one that comes with rnnlm.
 
     rnnlm unschedule notes
     """
@@ -202,7 +202,7 @@ def prefect_query() -> Iterator[PrefectQuery]:
     if address is None:
         raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")
     if problem := health_problem(address):
-        raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it with rnnlm up")
+        raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart one with rnnlm up")
     try:
         yield PrefectQuery(address)
     except httpx.HTTPStatusError as error:
@@ -219,7 +219,7 @@ def prefect_query() -> Iterator[PrefectQuery]:
 
 
 def prefect_client() -> "SyncPrefectClient":
-    """Return Prefect's own client of the current server. Importing it takes seconds."""
+    """Return Prefect's own client for the current server. Importing it takes seconds."""
     from prefect.client.orchestration import get_client
 
     return get_client(sync_client=True)

@@ -222,7 +222,7 @@ def logs_command(
     readers = {name: LogReader(log_file(session.home, name)) for name in names}
     lines = {name: last_lines(log_file(session.home, name), number) for name in names}
     text = "\n".join(f"{name:<8} {line}" for name in names for line in lines[name])
-    session.print_result(text or "no logs yet: rnnlm up", lines)
+    session.print_result(text or "no logs yet; rnnlm up starts the servers", lines)
     while follow:
         for name, reader in readers.items():
             for line in reader.new_lines():

@@ -25,7 +25,7 @@ def prune_command(
     """Remove what is no longer needed.
 
     Versions with an alias, the champions for rollbacks, and everything from which they were made are kept. Old
-    caches are removed, because they can be made again. Prune may run during trainings, whose files are kept.
+    caches are removed, because they can be made again. Prune may run during training, whose files are kept.
 
     rnnlm prune --dry-run
     rnnlm prune --versions 10 --days 90

@@ -128,7 +128,7 @@ def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None 
     """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
     The function may be called again. If `every_night` is True, a message is sent after every nightly run, even without
-    a new result. If it is None, the present choice is kept. Return the number of blocks.
+    a new result. If it is None, the current choice is kept. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 

@@ -74,8 +74,8 @@ def deploy_all(home: Home) -> list[str]:
     """Create the process work pool, the deployments of prefect.yaml and the automations. Return the deployments' names.
 
     A repeated call updates them, except for a user's choices (see kept_choices). Deployments that need a GPU are left
-    out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the server get
-    a final state, and interrupted runs are started again.
+    out if `rnnlm up` has started the only worker on a machine without a GPU. Runs that died together with the server
+    get a final state, and interrupted runs are started again.
     """
     from prefect.client.orchestration import get_client
 
@@ -149,7 +149,7 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
     """Create or update one deployment, and return its id. A paused deployment stays paused.
 
-    `tags` are those of a user's own deployment. Other deployments keep the user's choices (see kept_choices).
+    `tags` is given only for a deployment that the user created. Others keep the user's choices (see kept_choices).
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType

@@ -42,9 +42,9 @@ def run_flow(
     problem = access_problem(server) if server else ""
     if problem and server != LOCAL_API:
         raise ConfigError(
-            f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
+            f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart one, or unset PREFECT_API_URL"
         )
-    if problem:  # The address is that of `rnnlm env`, but no server is running there.
+    if problem:  # The address comes from `rnnlm env`, but no server is running there.
         logger.warning("no Prefect server answers at %s (%s), so the run uses a temporary server", server, problem)
     elif server:
         try:
@@ -55,7 +55,7 @@ def run_flow(
             if not health_problem(server):
                 raise
         logger.warning(
-            "the Prefect server at %s has gone; finished work is kept, and a temporary server runs the rest", server
+            "the Prefect server at %s is gone; finished work is kept, and a temporary server runs the rest", server
         )
         drain_prefect_workers(seconds=1.0)  # Stop Prefect's threads, so that new ones use the new address.
     with home_server(home, lambda: load_flow(flow, detail)):

@@ -76,11 +76,11 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
-    """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
+    """Lock the run's file, and return the run's configuration. configuration_of_run() explains the arguments."""
     show_library_lines()  # Prefect sets up the logging of a worker's process without rnnlm's lines.
     shorten_own_errors()
     hold_run_lock()
-    # A wrong address of MLflow is reported here, because the trained model could not be registered later.
+    # A wrong MLflow address is reported before training, because the trained model could not be registered there.
     check_addresses()
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # Prefect's worker has started this process in a temporary folder.
         settle_in_home()

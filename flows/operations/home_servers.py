@@ -78,13 +78,13 @@ def home_password(home: Home) -> str:
         if (problem := problem_of_password(path)) is not None:
             raise HomeError(
                 f"{path}: {problem}, so it is not used as the password of this home's servers.\n"
-                f"Delete it; the next rnnlm up makes another."
+                f"Delete the file; the next rnnlm up creates another one."
             )
         return path.read_text(encoding="utf-8").strip()
 
 
 def problem_of_password(path: Path) -> str | None:
-    """Return why the password is unsafe, such as a file that another user can read, or None if it is safe."""
+    """Return the reason why the password is unsafe, for example that others can read it, or None if it is safe."""
     if path.is_symlink() or not path.is_file():
         return "it is not a file"
     found = path.stat()

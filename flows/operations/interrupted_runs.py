@@ -139,7 +139,7 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 
 def was_interrupted(run: "FlowRun") -> bool:
-    """Return True if the run's process was killed or stopped, rather than that the run failed by itself."""
+    """Return True if the run's process was killed or stopped, and False if the run failed by itself."""
     return run.state is not None and (run.state.is_crashed() or is_stopped(run))
 
 

@@ -78,7 +78,7 @@ def prefect_package() -> Path:
 
 
 def away_from_project_files() -> contextlib.AbstractContextManager[None]:
-    """Change to Prefect's own folder inside the block, in which Prefect reads its settings.
+    """Change to Prefect's own folder inside the block, so that Prefect reads its settings there.
 
     Prefect also reads settings from `.env`, `prefect.toml` and `pyproject.toml` in the current folder. Settings for
     other programs of the user could make a run fail or send it to another server.
@@ -117,7 +117,7 @@ class PrefectLoader(SourceFileLoader):
             name = ".".join(map(str, wrong["loc"]))
             raise ConfigError(
                 f"{error.title} of Prefect: {name} is {wrong['input']!r}: {wrong['msg']};\n"
-                "change or unset the environment variable PREFECT_… of that name"
+                "change or unset the environment variable PREFECT_… that sets this value"
             ) from error
 
 
@@ -137,7 +137,7 @@ def keep_loopback_from_proxy() -> None:
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)
     if not httpx_takes_proxies():
-        # The star prevents httpx, and therefore Prefect's client, from setting up all proxies, even for a server that
+        # The star prevents httpx, and therefore Prefect's client, from setting up any proxy, even for a server that
         # is reached directly. It affects only httpx. Requests to other addresses are refused earlier, by
         # rnnlm.runtime.proxies.
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*names, "*"])

@@ -24,7 +24,7 @@ LINGER_SECONDS = 10.0  # The number of seconds for which running requests may co
 
 
 def guarded_app() -> "ASGIApp":
-    """Return an ASGI application with Prefect's API and pages, for loopback names and not for pages of other sites."""
+    """Return an ASGI app with Prefect's API and pages. It refuses foreign host names and pages of other sites."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -45,7 +45,7 @@ def guarded_app() -> "ASGIApp":
 def run_server(listener: socket.socket, *, temporary: bool) -> None:
     """Serve requests on `listener` until the process is stopped.
 
-    A temporary server also ends with its standard input.
+    A temporary server also stops when its standard input ends.
     """
     import uvicorn
 

@@ -98,4 +98,4 @@ def failures_ignored() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        logger.debug("run label: %s", error)
+        logger.debug("the flow run's name or tags could not be set: %s", error)

@@ -46,7 +46,7 @@ def schedule(
     """Create or change the deployment `pipeline/NAME`.
 
     Return the deployment's full name, and True if the example schedule of rnnlm was paused. It is paused when the user
-    creates the first own schedule.
+    creates a schedule for the first time.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     plan = own_plan(nightly, name, config, cron, timezone)
@@ -71,7 +71,7 @@ def with_own_model(
         model = registered_name(config.registry, name)
         raise ConfigError(
             f"{model} is the model of {owner}, not of {config.corpus.source};\n"
-            f"--name NAME gives the schedule and its model another name. If it is the same text in another place,\n"
+            f"--name NAME gives the schedule and its model another name. If both are the same text in two places,\n"
             f"add --set registry.model_name={model}"
         )
     own = name_of(schedule_name)
@@ -111,8 +111,8 @@ def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezo
         raise ConfigError(f"--name {name}: a deployment of this name comes with rnnlm; choose another name")
     if config.corpus.source != config.corpus.public_source:
         raise ConfigError(
-            "--corpus: a schedule would store the password of the address in Prefect's database;\n"
-            "download the text to a folder and schedule that"
+            "--corpus: a schedule would store the address with its password in Prefect's database;\n"
+            "download the text to a folder, and schedule that folder"
         )
     limits = nightly["parameters"]["config"]["limits"] | config.limits.model_dump(exclude_unset=True)
     return nightly | {
@@ -195,7 +195,7 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
     if len(chosen) != 1:
         problem = "more than one deployment has this name" if chosen else "no such deployment"
         known = ", ".join(sorted(chosen or found)) or "none; see rnnlm deploy"
-        raise ConfigError(f"{name}: {problem}; there are: {known}")
+        raise ConfigError(f"{name}: {problem}; existing deployments: {known}")
     [chosen_one] = chosen.items()
     return chosen_one
 

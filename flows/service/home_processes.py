@@ -47,7 +47,7 @@ def find_home_processes(home: Home) -> HomeProcesses:
 
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
-    """Return the environment of a process, empty if the process has ended or belongs to another user."""
+    """Return the environment of a process, or {} if the process has ended or belongs to another user."""
     try:
         if process.uids().real != os.getuid() or process.status() == psutil.STATUS_ZOMBIE:
             return {}
@@ -125,7 +125,7 @@ def check_port(port: int, option: str) -> None:
         except OSError as error:
             raise ConfigError(
                 f"port {port} is not free: {listener(port) or error.strerror};\n"
-                f"stop it, or choose another port with {option}"
+                f"stop that process, or choose another port with {option}"
             ) from error
 
 

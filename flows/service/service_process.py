@@ -128,7 +128,7 @@ class LogReader:
         """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        # The log is shorter than before, because the former log was renamed and a new one was begun.
+        # The log is shorter than at the last reading, because the former log was renamed and a new one was begun.
         if self.path.stat().st_size < self.position:
             self.position = 0
         with self.path.open("rb") as log:

@@ -91,7 +91,7 @@ class Supervisor:
         """
         with self.home.lock_if_free(LOCK) as free:
             if not free:
-                raise ConfigError(f"{self.home.root}: its servers are up already; see rnnlm status")
+                raise ConfigError(f"{self.home.root}: the servers of this home are already running; see rnnlm status")
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, self.request_stop)
             write_running(self.home, self.running)
@@ -276,7 +276,7 @@ def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
 
 
 def mlflow_command(home: Home, running: RunningHome) -> list[str]:
-    """Return the command of MLflow's server with one account.
+    """Return the command that starts MLflow's server with a single account.
 
     The server refuses unknown names in the header Host, and requests from pages of other sites.
     """
@@ -289,7 +289,7 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 
 def worker_command(running: RunningHome) -> list[str]:
-    """Return the command of a worker. Without a GPU, it only takes runs from the queue `default`."""
+    """Return the command that starts a worker. Without a GPU, the worker only takes runs from the queue `default`."""
     queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]
@@ -301,7 +301,7 @@ def worker_name(running: RunningHome) -> str:
 
 
 def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
-    """Return the command `rnnlm up` for a process without a terminal, which writes its output to the log `up`."""
+    """Return the command `rnnlm up` for a process without a terminal, whose output goes to the log `up`."""
     return [*RNNLM, "up", "--quiet", "--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
 
 

@@ -68,12 +68,12 @@ def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
     if sys.platform != "linux":
         command = " ".join(map(quoted, up_command_line(prefect_port, mlflow_port)))
         raise ConfigError(
-            f"--install: writes a systemd unit, which only Linux can run; on this system ({sys.platform}) let its own\n"
-            f"service manager (launchd on macOS) run, with RNNLM_HOME={home.root}: {command}"
+            f"--install writes a systemd unit, which only Linux can run; on this system ({sys.platform}), let the\n"
+            f"service manager (launchd on macOS) run this command with RNNLM_HOME={home.root}: {command}"
         )
     path, text = unit_file(), unit_text(home, prefect_port, mlflow_port)
     if path.exists() and f"RNNLM_HOME={escaped(str(home.root))}" not in path.read_text(encoding="utf-8"):
-        raise ConfigError(f"{path}: belongs to another home; remove it first, or install from that home")
+        raise ConfigError(f"{path}: this unit belongs to another home; remove it first, or install from that home")
     home.make(home.root)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

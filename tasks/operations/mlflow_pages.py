@@ -18,7 +18,9 @@ def is_elsewhere() -> bool:
 
 
 def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another", "none"]:
-    """Return whether the MLflow server to which the links point belongs to this rnnlm home.
+    """Return "ours" if the MLflow server to which the links point belongs to this rnnlm home.
+
+    Otherwise, return "another", or "none" if no server responds.
 
     The server is asked for a run that only the store of this rnnlm home has. A server that the user has configured
     counts as ours. The password is only sent to the port of this home's `rnnlm up`, because anyone may listen on

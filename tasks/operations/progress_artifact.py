@@ -45,7 +45,7 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
 
 
 def publish(key: str, link: str, reports: Reports) -> None:
-    """Publish reports until None arrives. After a failure, the next report is published."""
+    """Publish reports until None arrives. A report that cannot be sent is skipped."""
     artifact_id: UUID | None = None
     report: ProgressReport | None = ProgressReport("training: starts", 0.0)
     while report is not None:
@@ -56,7 +56,7 @@ def publish(key: str, link: str, reports: Reports) -> None:
             else:
                 update_progress_artifact(artifact_id, percent, description=description)
         except Exception as error:
-            logger.debug("progress artifact: %s", error)
+            logger.debug("the progress artifact could not be sent: %s", error)
         report = newest(reports)
 
 

@@ -2,7 +2,7 @@
 
 The registry's file lock (rnnlm/registry/registry_lock.py) protects only one machine, and MLflow's aliases have no
 compare-and-set. If the registry is a server or a database that several machines use, a global concurrency limit of
-Prefect is also held. Prefect renews the lease of a running process, and takes the lease of a killed process back.
+Prefect is also held. Prefect renews the lease of a running process, and takes back the lease of a killed process.
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
 @pytest.mark.long
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_flow_with_its_server_runs_with_closed_streams(tmp_path: Path, toy_folder: Path, closed: str) -> None:
-    """A flow of a scheduler that closes the streams runs, although it starts a Prefect server as a child process."""
+    """A flow can run with closed standard streams, as under some schedulers, although it starts a Prefect server."""
     unset = "unset ${!PREFECT_*}"  # Without a server's address, the command starts a temporary one.
     done = run(f"{unset}; rnnlm prepare --corpus {toy_folder} {closed}", tmp_path / "home")
     assert done.returncode == 0, done.stderr

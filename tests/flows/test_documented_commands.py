@@ -81,7 +81,7 @@ def test_commands_in_sentences_are_understood(page: Path) -> None:
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
     """The settings of documented commands are still those with which the results on the pages were measured.
 
-    For instance, the change of a default would make these results outdated.
+    For instance, a changed default would make these results outdated.
     """
     digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
     before = json.loads(MEASURED.read_text(encoding="utf-8"))

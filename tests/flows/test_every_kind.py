@@ -30,7 +30,7 @@ def test_a_better_model_is_promoted_and_served_and_scores_texts(
 ) -> None:
     """A better model becomes champion, is served, and scores texts.
 
-    The first model is worse, because it is trained on only one or two batches.
+    The first model is worse than the second, because it is trained on only one or two batches.
     """
     write_contest_corpus(tmp_path / "corpus")
     settings = {"model.kind": kind, "model.layers": 2, "training.optimizer.learning_rate": 0.01}

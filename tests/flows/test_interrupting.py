@@ -187,6 +187,6 @@ def test_a_configured_server_that_is_lost_is_done_without(
             os.killpg(server.pid, signal.SIGKILL)
         server.wait()
     said = command.said.read_text()
-    assert "has gone; finished work is kept" in said
+    assert "is gone; finished work is kept" in said
     assert "Traceback" not in said
     assert "registered rnnlm-toy version 1 as champion" in said

@@ -91,7 +91,7 @@ def test_a_run_leaves_five_pages_with_its_corpus_in_their_keys(ran: Ran) -> None
     assert model.count("data:image/png;base64,iVBOR") >= 2
     table = shown("toy-perplexity")
     assert json.loads(str(table.data)) == score_rows(record.evaluation)
-    assert table.description == "Perplexity beside the baselines"
+    assert table.description == "Perplexity next to the baselines"
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def shown(key: str) -> StoredArtifact:
 def calls_in_order(path: Path, *functions: str) -> list[str]:
     """Return the names of all functions that the given functions of a file call, in textual order.
 
-    For `a.b()` it is b.
+    For `a.b()`, the name is b.
     """
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
@@ -253,7 +253,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     network = forced.evaluation.scores["test"].network
     assert ("mixed with" in summary) == (network is not None)
     champion = model_folder(home, "models:/rnnlm-toy@champion")
-    # The training stored this file, and the registration copied it to the version.
+    # Training stored this file, and registration copied it to the version.
     assert (champion / "reference" / "line.parquet").is_file()
 
 

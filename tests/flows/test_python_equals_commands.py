@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def run_id(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the id of a run of one of MODELS, in a new rnnlm home at RNNLM_HOME."""
+    """Train one of MODELS in a new rnnlm home at RNNLM_HOME, and yield the run's id."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "text").mkdir()
     for split, count in (("train", 60), ("valid", 8), ("test", 8)):

@@ -296,7 +296,7 @@ class Team:
         assert came, f"no {what}\n{self.last_lines()}"
 
     def last_lines(self) -> str:
-        """Return the end of every log. The message of a failed test contains it."""
+        """Return the last lines of every log, for the message of a failed test."""
         ends = []
         for path in sorted(self.folder.glob("*.log")):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]

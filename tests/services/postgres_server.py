@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of Popen for an unprivileged user, because PostgreSQL refuses to run as root."""
+    """Return Popen's arguments for running as an unprivileged user, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")
@@ -44,7 +44,7 @@ class Database:
         self.run(create)
 
     def command(self) -> list[str]:
-        """Return the command of a server that listens only on a loopback address."""
+        """Return the command that starts a server on a loopback address only."""
         server = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"]
         return [*server, "-p", str(self.port), "-k", str(self.folder)]
 

@@ -13,7 +13,7 @@ PERSISTED_WITHIN_SECONDS = 60  # The time in seconds within which the server sto
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:
-    """Return the drift events of scorings that wrote their output to the folder."""
+    """Return the drift events about scores that were written to the folder."""
     answer = httpx.post(
         f"{get_current_settings().api.url}/events/filter",
         json={"filter": {"event": {"name": [SCORES_DRIFTED]}}},

@@ -26,7 +26,7 @@ def given_splits(tmp_path: Path) -> CorpusConfig:
 
 
 def test_a_downloaded_text_is_named_by_its_digest(home: Home, tmp_path: Path) -> None:
-    """A downloaded text is named by its digest. The byte-order mark and carriage returns are removed before."""
+    """A text is named by the digest of its content, without the byte-order mark and carriage returns."""
     (tmp_path / "notes.txt").write_bytes(b"\xef\xbb\xbfone line\r\nna\xc3\xafve\r\n")
     config = CorpusConfig(source=str(tmp_path / "notes.txt"))
     expected = "one line\nnaïve\n".encode()

@@ -38,8 +38,8 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
     assert (found["method"], found["order"], found["normalised"], found["tokens"]) == ("kneser-ney", 3, True, 40 * 10)
     assert found["unknown_rate"] == 0
     assert found["seconds"] > 0
-    # The perplexity of the grammar itself is (4 · 3 · 4 · 3)^(1/10) = 1.64. A trigram model is slightly worse, because
-    # it cannot represent all dependencies of the grammar.
+    # The perplexity of the grammar itself is (4 · 3 · 4 · 3)^(1/10) = 1.64. The perplexity of a trigram
+    # model is slightly higher, because such a model cannot represent all dependencies of the grammar.
     assert 1.6 < found["test_perplexity"] < 2.1
     assert 1.6 < found["validation_perplexity"] < 2.1
     samples = found["samples"]
@@ -57,8 +57,8 @@ def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureF
     assert set(found) == KEYS
     assert found["validation_perplexity"] is None
     assert found["normalised"] is False
-    # The text has 380 sentences of nine words, which are 3420. The first int(0.9 · 3420) = 3078 words are training
-    # text.
+    # The text has 380 sentences of nine words, 3420 words in total. The first int(0.9 · 3420) = 3078 of them are the
+    # training text.
     assert found["tokens"] == 3420 - 3078
     assert main(["ngram", *arguments, "--samples", "1"]) == 0
     out = capsys.readouterr().out

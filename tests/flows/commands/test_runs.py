@@ -58,12 +58,12 @@ def test_runs_keep_their_order_in_a_copied_home(
 ) -> None:
     """Runs are listed by the recorded time of their start, or else of their first measurement.
 
-    A copy or a restore of an rnnlm home changes the times of their files.
+    Copying or restoring an rnnlm home changes the times of the runs' files.
     """
     folders = (toy_run.folder, other_run)
     for folder, start in zip(folders, (1_100_000_000, 1_000_000_000), strict=True):
         started = read_json(folder / "started.json")
-        if recorded == "measurements":  # Runs of earlier releases have no time of the start.
+        if recorded == "measurements":  # Runs of earlier releases have no recorded start time.
             del started["time_of_start"]
         else:
             started["time_of_start"] = datetime.fromtimestamp(start, UTC).isoformat(timespec="seconds")

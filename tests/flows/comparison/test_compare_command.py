@@ -84,7 +84,7 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 
 @pytest.fixture
 def tiny(toy_folder: Path) -> tuple[str, ...]:
-    """Return command-line options that limit each training to a few batches of ten sentences of ten tokens."""
+    """Return command-line options that limit each training run to a few batches of ten sentences of ten tokens."""
     settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
     return (
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),

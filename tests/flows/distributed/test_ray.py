@@ -48,7 +48,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """Return the contents of the database that a single process writes, for comparison with the database of Ray."""
+    """Return the contents of the database that a single process writes, to compare them with Ray's database."""
     home = Home(tmp_path_factory.mktemp("local"))
     with prepare(home, text, "local", "") as process:
         assert process.wait(PATIENCE_SECONDS) == 0

@@ -57,7 +57,7 @@ def test_an_unwritable_file_is_reported_in_one_line(
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
 ) -> None:
-    """The harness finds the bits per byte of `rnnlm evaluate` to four digits.
+    """The harness reports the same bits per byte as `rnnlm evaluate`, to four digits.
 
     The text has blank lines, unknown words, letters of two bytes and several windows.
     """
@@ -81,7 +81,7 @@ def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
 def test_a_file_is_read_as_evaluate_reads_it(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
 ) -> None:
-    """A compressed file with a byte-order mark and Windows line ends is read as by `rnnlm evaluate`."""
+    """The harness and `rnnlm evaluate` read a compressed file with a byte-order mark and Windows line ends alike."""
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     import gzip
 

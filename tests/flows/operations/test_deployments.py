@@ -210,7 +210,7 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
     from prefect.client.orchestration import get_client
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
-    # The first value is that of Prefect's own template. The second value is a user's choice, which is kept.
+    # The first value comes from Prefect's own template. The second value is a user's choice, which is kept.
     for given in ({"type": "object"}, {"type": "object", "default": secret}):
         template = server.get("/work_pools/rnnlm").json()["base_job_template"]
         template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}

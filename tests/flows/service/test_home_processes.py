@@ -96,7 +96,7 @@ def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
     assert done.returncode != 0
     *_, what, advice = done.stderr.splitlines()
     assert f"port {port} is not free: process {server.pid} listens there (" in what
-    assert advice == f"stop it, or choose another port with {option}"
+    assert advice == f"stop that process, or choose another port with {option}"
     assert not (tmp_path / "home" / "prefect" / "prefect.db").exists()
     assert not (tmp_path / "home" / "mlflow.db").exists()
 

@@ -185,7 +185,7 @@ def test_no_file_with_a_secret_is_readable_by_others(up: tuple[Home, RunningHome
 
 
 def is_readable_by_others(path: Path, home: Home) -> bool:
-    """Return whether another user can open `path`, which requires access to each folder from the home to it."""
+    """Return True if another user can open `path`, which requires access to each folder from the home to it."""
     between = [folder for folder in path.parents if folder.is_relative_to(home.root)]
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in between)
 

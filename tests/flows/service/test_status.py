@@ -100,7 +100,7 @@ def test_what_has_not_begun_waits_under_its_schedules_name(
     assert waiting.startswith(f"waiting    tickets{by_hand}: due ")
     assert waiting.endswith(f", waits for {waits_for}")
     assert random_name not in "\n".join(lines)
-    [coming] = status.next  # The next planned run is that of 29 February. The waiting run is not listed.
+    [coming] = status.next  # The next planned run is on 29 February. The waiting run is not listed.
     assert coming.name == "pipeline/tickets"
     assert coming.when.endswith("02-29 01:00")
 

@@ -123,7 +123,7 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 
 
 def test_the_new_path_of_a_moved_field_wins() -> None:
-    """The value at the present path is used if a field is set at its former and its present path.
+    """The value at the current path is used if a field is set at both its former and its current path.
 
     This happens if the deployment is older than the run, whose values take precedence.
     """
@@ -175,7 +175,7 @@ def test_result_settings_lack_later_fields_at_their_default() -> None:
 
 
 def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
-    """The settings that are part of the ids of datasets and runs are still the same.
+    """The settings that are part of the ids of datasets and runs have not changed.
 
     If this test fails, a new field must be marked as added_later.
     """

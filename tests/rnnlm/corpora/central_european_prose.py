@@ -320,7 +320,7 @@ Katė visą popietę miega ant palangės.""",
 
 
 def one_line_texts(language: str, length: int) -> list[str]:
-    """Return texts of one line of at most `length` characters: one that begins with each sentence."""
+    """Return for each sentence a text of one line, at most `length` characters long, that begins with it."""
     sentences = PROSE[language].splitlines()
     doubled = [*sentences, *sentences]
     return [" ".join(doubled[first : first + 12])[:length].strip() for first in range(len(sentences))]

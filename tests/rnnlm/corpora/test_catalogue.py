@@ -17,7 +17,7 @@ END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
 
 
 def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: FaultyServer, body: bytes) -> CorpusConfig:
-    """Return the settings of a corpus of the catalogue, which the loopback server serves with the content `body`."""
+    """Return the settings of a corpus in the catalogue that the loopback server serves with the content `body`."""
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
     server.body = body

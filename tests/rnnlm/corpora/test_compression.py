@@ -151,7 +151,7 @@ def test_a_sparse_member_counts_with_all_its_zeros(home: Home, tmp_path: Path) -
     GNU tar stores the holes of a file as numbers, so such a member may have any unpacked size.
     """
     header = bytearray(special("a.txt", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
-    # The member consists of one piece without bytes, which is at its end.
+    # The member consists of one empty piece, which is at the member's end.
     header[386:410] = b"%011o\0" % (64 * MEBIBYTE) + b"%011o\0" % 0
     header[483:495] = b"%011o\0" % (64 * MEBIBYTE)
     header[148:156] = b" " * 8

@@ -46,7 +46,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def refused(home: Home, source: object, message: str, **settings: object) -> str:
-    """Return the message of the error for a source, with settings that do not allow undecodable bytes."""
+    """Return the error message for a source that is read with settings that do not allow undecodable bytes."""
     settings = {"undecodable": "refuse"} | settings
     with pytest.raises(CorpusError, match=message) as caught:
         obtain(home, source, **settings)

@@ -108,7 +108,7 @@ def test_many_unknown_validation_words_cause_a_warning(
 def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
     fractions = [(number + 0.5) / 1_000 for number in range(1_000)]
     usual: dict[Split, float] = {"valid": 0.05, "test": 0.05}
-    # The validation split has 5 % of 1,000 documents with 2 lines each, which are 100 lines.
+    # The validation split has 5 % of 1,000 documents with 2 lines each, 100 lines in total.
     assert enlarged_shares(dict.fromkeys(fractions, 2), usual) == usual
     assert enlarged_shares(dict.fromkeys(fractions, 1), usual) == {"test": 0.05, "valid": pytest.approx(0.06)}
     assert enlarged_shares(dict.fromkeys(fractions[::10], 1), usual)["valid"] == pytest.approx(

@@ -85,7 +85,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """An earlier and a later model have common unseen text, even if the number of files has passed a limit."""
+    """Some text is unseen by both an earlier and a later model, even if the number of files has passed a limit."""
     folder = tmp_path / "folder"
     folder.mkdir()
 
@@ -108,7 +108,7 @@ def test_a_growing_number_of_files_leaves_text_that_is_unseen(
 def test_byte_ranges_are_whole_documents_of_any_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
 ) -> None:
-    # With only 20 bytes of search, many documents are found by reading the text from the start.
+    # If only 20 bytes are searched, many documents are found by reading the text from the start.
     monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)
     draw = random.Random(f"{blank_share} {searched_bytes}")
 

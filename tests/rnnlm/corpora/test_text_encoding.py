@@ -154,7 +154,7 @@ def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
 
 @pytest.mark.parametrize(("length", "most_wrong"), [(40, 0.04), (80, 0.01), (200, 0.0)])
 def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int, most_wrong: float) -> None:
-    """Few guesses for texts of one line are wrong. Each wrong one is uncertain, and names the right encoding."""
+    """Few guesses for texts of one line are wrong. Each wrong guess is uncertain, and has the right one as a rival."""
     pairs = [(language, encoding) for language in PROSE for encoding in PROSE_ENCODINGS[language]]
     cases = [(text, encoding) for language, encoding in pairs for text in one_line_texts(language, length)]
     cases = [(text, encoding) for text, encoding in cases if not text.isascii()]

@@ -14,7 +14,7 @@ def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO, "rnnlm.display.progress")
     with listening(heard.append), Progress("training", 2000, "step", every_seconds=0.0, done=500) as progress:
         progress.facts("loss 4.310, 9,000 tokens/s", "best validation perplexity 80.10")
-        progress.begun -= 100  # Simulate a training that began 100 seconds ago.
+        progress.begun -= 100  # Simulate training that began 100 seconds ago.
         progress.update(500)
     progress.update(1)
     [report] = heard

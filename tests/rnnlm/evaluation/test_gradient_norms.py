@@ -1,4 +1,4 @@
-"""The norms of gradients equal powers of u for a network of one unit, and otherwise those of a slow implementation."""
+"""Gradient norms equal powers of u for one unit, and the results of a slow implementation for larger networks."""
 
 import pytest
 import torch

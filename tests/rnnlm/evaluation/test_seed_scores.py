@@ -33,7 +33,7 @@ def evaluation_of(perplexity: float, network: float | None = None) -> Evaluation
 
 
 def test_the_margin_of_a_mean_is_students() -> None:
-    """The margin of a mean is half the interval of Student's t distribution.
+    """The margin of a mean is half the width of the confidence interval by Student's t distribution.
 
     The standard deviation of the 3 values is 2, and t = 4.303 for 2 degrees of freedom.
     """

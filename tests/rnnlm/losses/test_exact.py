@@ -98,7 +98,7 @@ def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: to
 def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
     """In bfloat16, a small loss differs from its definition by at most about a tenth.
 
-    Every target has a probability of about 0.99. In bfloat16, its difference to 1 has a rounding error of a tenth.
+    Every target has a probability of about 0.99. In bfloat16, its difference from 1 has a rounding error of a tenth.
     """
     model = new_model(40, 32)
     with torch.no_grad():

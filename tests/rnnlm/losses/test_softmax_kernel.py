@@ -1,4 +1,4 @@
-"""The kernel of the cross-entropy agrees with its definition. Without a GPU it runs in Triton's interpreter."""
+"""The cross-entropy kernel agrees with the definition of the loss. Without a GPU it runs in Triton's interpreter."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ def test_a_row_becomes_softmax_minus_targets(shape: tuple[int, int, int], scale:
 
 @pytest.mark.parametrize("target_count", [1, 3])
 def test_the_loss_with_the_kernel_is_the_definition(target_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss computed with the kernel equals its definition. There are three chunks, of which the last is smaller."""
+    """The loss computed with the kernel equals its definition. The last of three chunks is smaller than the others."""
     monkeypatch.setattr("rnnlm.losses.exact.has_softmax_kernel", lambda device: True)
     for name in ("CPU_CHUNK_LOGITS", "GPU_CHUNK_LOGITS"):
         monkeypatch.setattr(projection, name, 12 * 50)

@@ -62,7 +62,7 @@ def contest_config(folder: Path) -> PipelineConfig:
 
 
 class Contest(Registrar):
-    """A registrar of a trained model and of copies of it whose weights have added noise."""
+    """A registrar of a trained model, and of copies of this model with noise added to their weights."""
 
     nights = 0
 

@@ -1,4 +1,4 @@
-"""The error of a failed bundle check tells the user what to do.
+"""The error that is raised if a bundle check fails tells the user what to do.
 
 Every test that registers a model tests successful checks.
 """

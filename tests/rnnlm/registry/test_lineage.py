@@ -113,7 +113,7 @@ def test_the_report_holds_the_facts(decided: Contest) -> None:
         f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    # If the run is registered again, the present state of the version is returned.
+    # If the run is registered again, the current state of the version is returned.
     registered = decided.register("good")
     assert registered.evidence is not None
     page = evidence_report(registered.evidence)

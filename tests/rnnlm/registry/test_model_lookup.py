@@ -63,7 +63,7 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 def test_a_flipped_bit_in_a_finished_run_is_found(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A run with a flipped bit is refused by every name of the run.
+    """A run with a flipped bit is refused, whichever of its names is used.
 
     This holds even if the files were verified before and their sizes and times are recorded.
     """

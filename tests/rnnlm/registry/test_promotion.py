@@ -165,9 +165,9 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
-    """A version that loses against the best champion keeps the evidence about the present champion.
+    """A version that loses against the best champion keeps the evidence about the current champion.
 
-    The version's parent is the present champion, and the evidence contains the number of the comparison with it.
+    The version's parent is the current champion, and the evidence contains the number of the comparison with it.
     """
     against_champion, against_best = evidence(-0.2, -0.1), evidence(0.1, 0.2).model_copy(update={"comparison": 7})
     won = Decision("champion", "better", against_champion)

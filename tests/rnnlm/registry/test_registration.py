@@ -73,7 +73,7 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
     assert facts_of(version.tags)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
     assert float(facts_of(version.tags)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
-    # MLflow was unavailable during the training. The registration created the MLflow run.
+    # MLflow was unavailable during training, so registration created the MLflow run.
     assert run.info.status == "FINISHED"
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 
@@ -295,7 +295,7 @@ def test_runs_are_filtered_by_corpus_and_decision(registered: Registrar) -> None
             wanted = f"tags.corpus = 'toy' and tags.decision = '{decision}'"
             assert len(client.search_runs([experiment.experiment_id], wanted)) == count
         assert {"tags.`corpus`", "tags.`decision`"} <= set(view["selectedColumns"])
-        # Set the tag of rnnlm 0.3.
+        # Set the tag that rnnlm 0.3 wrote.
         client.set_experiment_tag(experiment.experiment_id, "mlflow.sharedViewState.rnnlm", "{}")
         experiment_id(client, registered.home, "rnnlm")
         again = client.get_experiment_by_name("rnnlm")

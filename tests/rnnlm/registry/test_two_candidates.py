@@ -105,7 +105,7 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
     good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
     wait_for(lambda: len(about_to) == 1)
-    fair.start()  # This candidate is better than the present champion, but worse than the other candidate.
+    fair.start()  # This candidate is better than the current champion, but worse than the other candidate.
     # Without a lock, both candidates would be about to become champion.
     wait_for(lambda: told_to_wait() or len(about_to) == 2)
     go_on.set()

@@ -139,7 +139,7 @@ def test_a_killed_promotion_is_completed_by_the_next_one(
 
 
 class Killed(BaseException):
-    """The end of a process, which code that catches Exception does not see."""
+    """An exception that simulates the end of a process. `except Exception` does not catch it."""
 
 
 def killed(*arguments: object, **settings: object) -> None:

@@ -1,4 +1,4 @@
-"""The garbage collector during imports."""
+"""The garbage collector runs rarely during imports and as usual afterwards."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ duckdb.connect().execute("SELECT 1").fetchall()
 
 
 def test_a_program_that_used_duckdb_ends_without_a_message() -> None:
-    """DuckDB prints a list of leaked objects at exit if the collector leaves its objects out."""
+    """DuckDB would print a list of leaked objects at exit if the objects of the imports had been frozen."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
     assert ended.stdout == ""

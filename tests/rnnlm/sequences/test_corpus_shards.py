@@ -145,7 +145,7 @@ def test_a_killed_run_continues_from_its_complete_shards(
 ) -> None:
     """A run after a killed run does not tokenize complete shards again.
 
-    The shards of the killed run have 2,000 bytes. If the new run has another size of shards, the rows are the same.
+    The shards of the killed run have 2,000 bytes. The rows are the same if the new run's shards have another size.
     """
     folder = tmp_path / "shards"
     done = killed_run(folder, corpus, toy_tokenizer)

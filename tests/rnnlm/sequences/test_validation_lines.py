@@ -1,4 +1,4 @@
-"""In every mode, each line's tokens are for selection or comparison. The tuning sample is only for selection."""
+"""In every mode, each line's tokens serve to select or to compare models. The tuning sample only serves to select."""
 
 import random
 from collections.abc import Callable

@@ -197,7 +197,7 @@ FROM_FILES = ("dataset_id", "corpus_digest", "run_id", "model_sha256", "source_f
 
 
 def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
-    """Yield each path expression `a / b` of which b is a field of a record, an entry of a table or a tag."""
+    """Yield each path expression `a / b` in which b is a field of a record, an entry of a table or a tag."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             names = {found.attr for found in ast.walk(node.right) if isinstance(found, ast.Attribute)}

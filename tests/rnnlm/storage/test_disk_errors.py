@@ -15,7 +15,7 @@ __all__ = ["small_disk"]
 
 
 def told(error: Exception, folder: Path) -> str | None:
-    """Return the explanation of an error by full_disk_explained(), or None if the error is not changed."""
+    """Return the message into which full_disk_explained() changes an error, or None if it changes nothing."""
     try:
         with full_disk_explained(folder):
             raise error

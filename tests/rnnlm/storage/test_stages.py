@@ -85,9 +85,9 @@ def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
         (pieces / f"{len(found)}").touch()
         (partial / "output").touch()
         if len(found) == 1:
-            raise OSError("the network is away")
+            raise OSError("the network is unavailable")
 
-    with pytest.raises(OSError, match="the network is away"):
+    with pytest.raises(OSError, match="the network is unavailable"):
         write_once(home, final, build, pieces=pieces)
     assert not write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()

@@ -1,6 +1,6 @@
-"""The MLflow runs of killed trainings do not remain in the state RUNNING.
+"""The MLflow runs of killed training processes do not remain in the state RUNNING.
 
-Those of running trainings and of other rnnlm homes are not changed.
+Those of running processes and of other rnnlm homes are not changed.
 """
 
 import shutil
@@ -16,7 +16,7 @@ RUN_ID = "0123456789abcdef"
 
 
 def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str = RUN_ID) -> str:
-    """Return the id of an MLflow run in the state RUNNING. A killed training leaves a run in this state."""
+    """Create an MLflow run that remains in the state RUNNING, as after a kill, and return its id."""
     folder = home.runs / run_id
     folder.mkdir(parents=True)
     tracker = tracker_of(home, config, dataset, run_id)

@@ -1,6 +1,6 @@
-"""An MLflow run contains the settings, data, measurements and state of a training.
+"""An MLflow run contains the settings, data, measurements and state of a training run.
 
-If MLflow is unavailable, the training continues.
+If MLflow is unavailable, training continues.
 """
 
 import json
@@ -212,7 +212,7 @@ def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: H
         for step in range(5):
             measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
         tracker.flush()
-        # This is the file after a kill that follows the call to MLflow.
+        # The file would have this content if the process were killed just after its call to MLflow.
         RunFolder(tracked_home.runs / RUN_ID).tracking_path.write_bytes(before)
     with tracked(tracked_home) as (again, measure):
         assert again.mlflow_run_id == tracker.mlflow_run_id

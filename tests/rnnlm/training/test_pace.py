@@ -79,7 +79,7 @@ def test_a_training_takes_its_minutes_however_fast_the_machine_is(
     loop.run()
     assert 0.9 * SECONDS <= machine.now <= 1.05 * SECONDS
     assert loop.step == loop.total_steps
-    # The learning rate is almost 0, so the schedule ends together with the training.
+    # The learning rate is almost 0, so the schedule ends together with training.
     assert loop.optimizer.param_groups[0]["lr"] < 0.02 * 0.01
     assert loop.averaging is not None
     assert loop.averaging.start_step == loop.total_steps // 2

@@ -111,7 +111,7 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
     """After its last step, a run's logits are divided by the best temperature.
 
-    The model is overfitted in a short training. Its steps are the same as without temperature scaling.
+    The model is overfitted in a short training run. Its steps are the same as without temperature scaling.
     """
     settings = {
         "training.epochs": 30,

@@ -1,4 +1,4 @@
-"""For given minutes, a network's size and its length of training are chosen. The user's settings are kept."""
+"""For given minutes, a network's size and its training length are chosen. The user's settings are kept."""
 
 import os
 import time
@@ -135,11 +135,11 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "words", "vocabulary_size": 99})) >= 1
     rows = {split: max(1, count // 8) for split, count in toy_dataset.sequence_counts.items()}
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "long rows", "sequence_counts": rows})) >= 1
-    # A file of the future was written while the clock was ahead.
+    # A file with a time in the future was written while the clock was ahead.
     for name, ago in (("tomorrow", training_speed.SPEED_SECONDS + 1), ("clock put back", -10 * 365 * 86_400)):
         for path in home.starts.glob("speed-*.json"):
             os.utime(path, (time.time() - ago, time.time() - ago))
         assert measurements(toy_dataset.model_copy(update={"dataset_id": name})) >= 1
-    # A longer run measures for longer, and a shorter run reuses its speeds.
+    # A longer run measures its speed for longer, and a shorter run reuses the stored speed of a longer one.
     assert measurements(toy_dataset, "training.minutes=10") >= 1
     assert measurements(toy_dataset, "training.minutes=9") == 0

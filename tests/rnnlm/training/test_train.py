@@ -50,7 +50,7 @@ def test_one_batch_is_overfitted() -> None:
 
 @pytest.mark.long
 def test_counting_is_learnt() -> None:
-    """A network learns to count cyclically from any number, also in longer sequences than those of the training.
+    """A network learns to count cyclically from any number, even in longer sequences than those in training.
 
     The text consists of the numbers 4 … 11, after which it begins again with 4.
     """

@@ -63,7 +63,7 @@ def test_a_run_leaves_model_history_and_marker(
     ]
     assert len(scored) == config.training.validation.evaluations
     assert run.best_validation_perplexity == min(scored)
-    # The logged perplexity is that of a sample, because training validates on a third of the split.
+    # The logged perplexity was measured on a sample, because training validates on a third of the split.
     validated = [line for line in caplog.messages if "validation perplexity" in line]
     assert validated
     assert all("sampled validation perplexity" in line for line in validated)
@@ -180,7 +180,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
 
     @contextmanager
     def fail(run_id: str) -> Iterator[Listener]:
-        raise RuntimeError("the power is cut here")
+        raise RuntimeError("simulated power failure")
         yield
 
     with pytest.raises(RuntimeError):

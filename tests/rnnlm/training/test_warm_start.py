@@ -209,13 +209,13 @@ class Failing(UntrackedRun):
     @contextmanager
     def open(self, run_id: str) -> Iterator[Self]:
         if self.left == 0:
-            raise RuntimeError("the power is cut here")
+            raise RuntimeError("simulated power failure")
         yield self
 
     def __call__(self) -> None:
         self.left -= 1
         if self.left == 0:
-            raise RuntimeError("the power is cut here")
+            raise RuntimeError("simulated power failure")
 
 
 @pytest.mark.parametrize("call", [0, 1, 8])
@@ -235,7 +235,7 @@ def test_stopping_a_run_changes_no_weight(
     weights = (whole.model_folder / "model.safetensors").read_bytes()
     shutil.rmtree(whole.folder)
     shutil.rmtree(toy_run.folder)
-    with pytest.raises(RuntimeError, match="the power is cut here"):
+    with pytest.raises(RuntimeError, match="simulated power failure"):
         run_training(home, config, later, Failing(call).open, start=start)
     folder = home.runs / whole.run_id
     assert bool(list(folder.glob("checkpoints/step-*"))) == (call == 8)

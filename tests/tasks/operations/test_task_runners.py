@@ -167,7 +167,7 @@ def fail_the_first_time(error: type[Exception], notes: Path) -> int:
         stream.write("called\n")
     calls = len(notes.read_text().splitlines())
     if calls == 1:
-        raise error("the network is away")
+        raise error("the network is unavailable")
     return calls
 
 
@@ -179,7 +179,7 @@ def test_a_piece_runs_again_after_a_failure_that_may_pass(prefect_server: None, 
         return in_flow(lambda engine: engine.submit(fail_the_first_time, error, notes).result(), worth=workers)
 
     assert call(OSError) == 2
-    with pytest.raises(CorpusError, match="the network is away"):
+    with pytest.raises(CorpusError, match="the network is unavailable"):
         call(CorpusError)
     assert (tmp_path / "CorpusError").read_text() == "called\n"
 

@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney smoothing in SQL gives a distribution that equals values by hand and by plain Python."""
+"""Modified Kneser-Ney smoothing in SQL gives a distribution that equals values computed by hand and in Python."""
 
 import logging
 import math
@@ -157,7 +157,7 @@ def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dat
     first = train_kneser_ney(home, dataset, config)
     again = train_kneser_ney(home, dataset, config)
     assert (first.skipped, again.skipped) == (False, True)
-    # The second call returns the stored model with the seconds of its training.
+    # The second call returns the stored model with the number of seconds that its training took.
     assert first.seconds == again.seconds > 0
     assert sorted(path.name for path in first.folder.iterdir()) == [
         "COMPLETE",

@@ -147,7 +147,7 @@ def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) 
         totals = {"documents": 200, "lines": 200, "byte_count": 200, "difference": excess.mean()}
         totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
         found += evidence_from(totals, units, RegistryConfig(resamples=200, seed=trial)).upper < 0
-    # The configured fraction is 5 %. Without the correction for skewness, 9 % would seem to be better.
+    # The configured fraction is 5 %. Without the correction for skewness, 9 % of candidates would seem to be better.
     assert found <= 0.07 * 600
 
 

@@ -86,7 +86,7 @@ def test_tuning_takes_the_best_of_its_grid_on_validation(
     The best rate is 0.5, with which the model learns enough to reduce the loss. The best decay is 0, with which the
     learned weights are kept.
     """
-    # With the first rate, the model learns nothing, with the second, it learns, and with the third, it diverges.
+    # The model learns nothing with the first rate, learns with the second, and diverges with the third.
     monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))
     monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))  # A decay of 1 restores the trained weights.
     valid = StoredSplit(toy_dataset, "valid")

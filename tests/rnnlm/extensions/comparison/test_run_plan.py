@@ -91,10 +91,10 @@ def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])
 def test_fewer_heads_meet_a_small_budget(kind: ModelKind) -> None:
-    """The number of heads is reduced if no multiple of it comes close enough to the budget of parameters.
+    """The number of heads is reduced if no multiple of it comes close enough to the parameter budget.
 
-    With 4,000 untied tokens, 8 more units change the parameters of a network of 60 units by 6 %, more than the
-    tolerance.
+    With 4,000 untied tokens, 8 more units change the number of parameters of a network of 60 units by 6 %, which is
+    more than the tolerance.
     """
     config = ModelConfig(hidden_size=64, tie_embeddings=False)
     budget = count_parameters(config, 4_000).total

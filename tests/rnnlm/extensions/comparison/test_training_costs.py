@@ -11,6 +11,6 @@ from rnnlm.extensions.comparison import training_costs
 def test_the_peak_memory_is_known_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_linux = training_costs.peak_mebibytes()
     monkeypatch.setattr(training_costs, "LINUX_STATUS", tmp_path / "missing")
-    # The value of getrusage may be larger than Linux's figure, because it includes the memory of the parent process.
+    # getrusage may return a larger value than /proc, because it includes the memory of the parent process.
     assert of_linux <= training_costs.peak_mebibytes() + 1
     assert training_costs.peak_mebibytes() < 50 * of_linux  # A wrong unit would differ by a factor of 1,024.

@@ -1,4 +1,4 @@
-"""Drawn targets follow the teacher's probabilities for each token. A resumed distillation has the same result."""
+"""Drawn targets follow the teacher's probabilities for each token. Resuming distillation changes no result."""
 
 import shutil
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_inputs_keep_their_order_and_each_has_its_own_targets(
 ) -> None:
     """Rows keep their order, and each predicted token has the targets that were drawn for it.
 
-    The token at position p is 10 + p, and its targets are 1,000, 2,000 … more.
+    The token at position p is 10 + p, and its targets are greater by 1,000, 2,000 and so on.
     """
     places = np.arange(10, 1_211, dtype=np.int32)
     if mode == "stream":
@@ -100,7 +100,7 @@ def test_a_taught_run_resumes_exactly_and_without_its_teacher(
     weights = (whole.model_folder / "model.safetensors").read_bytes()
     assert not (whole.folder / "drawn_targets.npy").exists()
     shutil.rmtree(whole.folder)
-    with pytest.raises(RuntimeError, match="the power is cut here"):
+    with pytest.raises(RuntimeError, match="simulated power failure"):
         run_training(home, config, toy_dataset, Failing(8).open)
     drawn = np.load(home.runs / whole.run_id / "drawn_targets.npy")
     assert drawn.shape == (DRAWS_PER_TOKEN, toy_dataset.predicted_tokens["train"])

@@ -60,7 +60,7 @@ def main(what: str, folder: Path) -> None:
         elif what == "sleep":
             sleep(folder, rank)
         elif what == "refuse":
-            raise ConfigError("training.seed: expected another one")
+            raise ConfigError("training.seed: expected another seed")
         elif what == "stumble" and rank == 1:
             print(1 / 0)
         elif what == "die" and rank == 1:

@@ -30,7 +30,7 @@ from tests.configs import new_model, plain_training
 
 VOCABULARY, ROWS, WINDOW = 40, 7, 5  # With 4 processes, the 7 rows are divided into 2, 2, 2 and 1.
 STEPS, EPOCHS = 14, 3
-STOP, CHECKPOINT, KILL = 6, 4, 6  # The number of steps after which the run stops, writes its checkpoint, or is killed.
+STOP, CHECKPOINT, KILL = 6, 4, 6  # The numbers of steps after which the run stops, is saved, or is killed.
 INTERRUPTED = 128 + signal.SIGTERM  # The exit code of a process that SIGTERM interrupts.
 SETTINGS = {
     "batch_size": ROWS,

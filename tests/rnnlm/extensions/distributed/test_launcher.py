@@ -131,7 +131,7 @@ def test_two_processes_reach_the_perplexity_of_one(
 
 @pytest.mark.long
 def test_rnnlm_errors_are_raised_without_a_restart(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
+    with pytest.raises(ConfigError, match="^training.seed: expected another seed$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))
     # Each process started at most once. One of the two may have been stopped before its start.

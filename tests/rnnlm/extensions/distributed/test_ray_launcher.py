@@ -1,4 +1,4 @@
-"""Two workers on a local Ray cluster of two nodes give the results of torchrun, even if one worker is killed."""
+"""Two workers on a local Ray cluster of two nodes give the same results as torchrun, even if one is killed."""
 
 import json
 import logging

@@ -26,7 +26,7 @@ def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> 
     """Save a model with random weights and its tokenizer, and return the model.
 
     The initial weights are not used, because their biases are zero and their gates half open. The weights are changed
-    only so much that the states of relu do not explode.
+    so little that the states of relu networks do not explode.
     """
     model = build_model(plain_model({"hidden_size": 12} | settings), dataset.vocabulary_size, seed=1).eval()
     generator = torch.Generator().manual_seed(2)

@@ -48,7 +48,7 @@ def test_auto_classes_find_model_and_tokenizer(storyteller: Storyteller) -> None
 
 @pytest.mark.slow
 def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
-    """A new process needs only to import rnnlm.extensions.exports.hugging_face to load the folder by Auto classes."""
+    """A new process needs only to import rnnlm.extensions.exports.hugging_face to load a folder with Auto classes."""
     script = (
         "import sys\n"
         "from transformers import AutoModelForCausalLM\n"

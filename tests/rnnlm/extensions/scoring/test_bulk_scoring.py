@@ -1,4 +1,4 @@
-"""An interrupted scoring resumes and writes the same bytes, and a finished scoring is not repeated."""
+"""Interrupted scoring resumes, writes the same bytes as without an interruption, and repeats no finished work."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
     assert len(there) == (4 if function == "write_output" else calls - (not after))
     written = shards_written(monkeypatch)
     bulk_scoring.score_texts(home, broken)
-    assert there.isdisjoint(written)  # The resumed scoring has not scored finished shards again.
+    assert there.isdisjoint(written)  # The second call has not scored finished shards again.
     if ending == "parquet":
         assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
     else:
@@ -144,7 +144,7 @@ def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
     assert again.totals == first.totals
     assert not score(force=True).skipped
     assert first.output.read_bytes() == before
-    # A scoring with another number of surprising tokens is a new scoring.
+    # With another number of surprising tokens, the texts are scored again.
     assert not score(surprising_tokens=1).skipped
     with texts.open("a") as stream:
         stream.write("the cat .\n")

@@ -87,7 +87,7 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 
 @st.composite
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
-    """Draw promotions of any version, and rollbacks in the way of roll_back()."""
+    """Draw promotions of any version, and rollbacks in the way in which roll_back() makes them."""
     changes: list[Change] = []
     # None is a rollback, and a number is a promotion.
     for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):
@@ -167,9 +167,9 @@ def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
 def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
-    """The kept versions allow the same rollbacks and have the same number of comparisons as before.
+    """Removing the other versions changes neither the possible rollbacks nor the number of comparisons.
 
-    This holds although the tags of removed versions are lost, which contain their history.
+    This holds although the tags of removed versions, which contain a part of the history, are lost.
     """
 
     def highest(versions: list[RegistryVersion], champion: int | None) -> int:
@@ -254,7 +254,7 @@ def test_a_thousand_nights_are_bounded() -> None:
         (Item(kind="run", name="forgotten", bytes=1, used=NOW - 50 * DAY_SECONDS, finished=False), False),
         (Item(kind="run", name="unregistered", bytes=1, used=NOW - 5 * DAY_SECONDS), True),
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
-        # A run of an hour ago counts as in use.
+        # A run that was used an hour ago counts as in use.
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 3_600), True),
@@ -283,7 +283,7 @@ def used_daily(last: float, days: int = 60) -> dict[Key, Item]:
 @pytest.mark.parametrize("nights_ahead", [0, 1, 3])
 @pytest.mark.parametrize("put_back", [False, True])
 def test_a_clock_that_was_ahead_removes_nothing_young(ahead_days: int, nights_ahead: int, put_back: bool) -> None:
-    """Items younger than 28 days of use are kept, whether nights ran while the clock was ahead or not."""
+    """Items younger than 28 days of use are kept, even if nightly runs took place while the clock was ahead."""
     wrong = NOW + ahead_days * DAY_SECONDS
     ages = range(2, 28 - nights_ahead)
     young = [
@@ -304,7 +304,7 @@ def test_the_days_of_use_bound_what_is_kept() -> None:
         used = [NOW - night * pause * DAY_SECONDS for night in range(100)]
         items = [Item(kind="ngram", name=str(time), bytes=1, used=time) for time in used]
         plan = planned(Inventory(items={item.key: item for item in items}))
-        assert len(plan.kept) == 31  # Those of today and of the 30 days of use before.
+        assert len(plan.kept) == 31  # The caches of today and of the 30 previous days of use are kept.
 
 
 def test_what_a_living_flow_run_may_read_is_kept() -> None:

@@ -116,7 +116,7 @@ def test_another_number_of_processes_continues_the_same_run(home: Home, unfinish
     assert (distributed.processes, distributed.processes_at_start) == (3, 1)
     assert name_run(config, dataset, None) == unfinished.run_id
     path = unfinished.folder / "config.json"
-    # A resumed training stores its configuration in this form, so the run can be resumed a second time.
+    # A resumed run stores its configuration in this form, so it can be resumed a second time.
     path.write_text(config.model_dump_json())
     for changes, processes, at_start in (({}, 3, 1), ({PROCESSES: 2}, 2, 1), ({PROCESSES: 1}, 1, None)):
         config, dataset = find_unfinished(home, unfinished.run_id, changes)

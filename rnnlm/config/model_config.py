@@ -86,8 +86,8 @@ class ModelConfig(Section):
     )
     counts: int = setting(
         5,
-        "Maximum number of tokens in an n-gram of the n-gram model. This model is counted on the training text. Its "
-        "probabilities are mixed with the network's. With 0, the network is used alone.",
+        "Maximum number of tokens in an n-gram of the n-gram model. The n-grams are counted in the training text. The "
+        "probabilities of the n-gram model are mixed with the network's. With 0, the network is used alone.",
         ge=0,
         le=5,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-MOVED = {  # The former path of each moved field, with the field's present path.
+MOVED = {  # A map from the former path of each moved field to its current path.
     "sequences.maximum_leakage": "gates.leakage_stop_at",
     "training.loss": "training.loss.kind",
     "training.sampled_classes": "training.loss.sampled_classes",
@@ -63,7 +63,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 def upgrade(values: Any) -> Any:
     """Return a nested configuration of an older version with moved fields renamed and removed fields left out.
 
-    Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
+    Such configurations are in run folders and deployments. If a field is set at both paths, the value at the current
     path is used. A value that is not a dictionary is returned unchanged.
     """
     if not isinstance(values, dict):

@@ -118,7 +118,7 @@ def with_choices(
 
 
 def settings_of(file: Path) -> dict[str, Any]:
-    """Return the settings in a YAML file by dotted path, with moved fields at their present path.
+    """Return the settings in a YAML file by dotted path, with moved fields at their current path.
 
     Empty sections change nothing.
     """
@@ -263,7 +263,7 @@ def plain_types(annotation: Any) -> set[Any]:
 
 
 def number_of(text: str) -> int | float | str:
-    """Return the number that the text represents, or the text itself."""
+    """Return the number that the text represents, or the text itself if it is not a number."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)

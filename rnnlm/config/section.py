@@ -28,11 +28,11 @@ class Section(BaseModel):
         """Raise ValueError if the section is incompatible with the PipelineConfig that contains it."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new values of a resumed run's fields, given `changes` of fields in `changeable`."""
+        """Return all fields that change in a resumed run if the user makes these `changes`."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return the names and values that pages about a run show of this section.
+        """Return the names and values of this section that pages about a run show.
 
         The dictionary may be empty if all values are the defaults.
         """

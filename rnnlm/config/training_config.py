@@ -79,7 +79,7 @@ class ScheduleConfig(Section):
         0.5, "Factor by which the learning rate is multiplied on each plateau of the validation loss."
     )
     plateau_patience: PositiveInt = setting(
-        2, "Number of consecutive validations without a better loss after which the learning rate is lowered."
+        2, "Number of consecutive validations without a new lowest loss after which the learning rate is lowered."
     )
 
 
@@ -131,13 +131,14 @@ class ValidationConfig(Section):
     evaluations: PositiveInt = setting(3, "Number of validations during training.")
     tokens: PositiveInt | None = setting(
         20_000,
-        "Number of predicted tokens per validation. They are from the validation lines for selection. These are half "
-        "of the validation lines, chosen by their content. If null, all lines for selection are used.",
+        "Number of predicted tokens per validation. They are taken from the validation lines for model selection, "
+        "which are about half of all validation lines, chosen by their content. If null, all lines for model selection "
+        "are used.",
     )
     early_stopping_patience: PositiveInt | None = setting(
         None,
-        "Number of consecutive validations without a better perplexity after which training stops. If null, it never "
-        "stops early.",
+        "Number of consecutive validations without a new lowest perplexity after which training stops. If null, "
+        "training never stops early.",
     )
 
 

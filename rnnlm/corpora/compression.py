@@ -138,7 +138,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
-    """Return the file, which is decompressed if its first bytes are those of a known compression."""
+    """Return the file, which is decompressed if its first bytes are those of a known compression format."""
     opened = OpenFile(raw, uncompressed_name(name), label, meter)
     kind = compression_of(opened.head)
     if kind is None:

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-# The largest number of characters in a cell. Without a limit, an unclosed quote would read the whole file into memory.
+# The largest number of characters in a cell. Without a limit, an unclosed quote would cause the whole file to be read
+# into memory.
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first one is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}

@@ -90,8 +90,8 @@ def configured_source(config: CorpusConfig) -> Source:
         check_roles(config.source, named_splits(names))
         if unclear := unclear_split_names(names):
             logger.warning(
-                "%s: these files are read as ordinary text, not as splits: %s;\n"
-                "name a split test.txt, or news-test.txt beside news-train.txt",
+                "%s: these files are read as ordinary text, because their names do not name a split: %s;\n"
+                "if a file is a split, name it test.txt, or news-test.txt next to news-train.txt",
                 config.source,
                 shortened(unclear),
             )

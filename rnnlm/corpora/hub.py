@@ -47,7 +47,7 @@ def look_at_hub(source: str) -> None:
 
 
 def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str:
-    """Return the present commit of the data set."""
+    """Return the current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
 
@@ -170,7 +170,7 @@ def is_unreachable(error: BaseException | None) -> bool:
 def is_transient(error: Exception) -> bool:
     """Return True if the network or the hub failed.
 
-    Return False if the hub refuses the request, as with a wrong token.
+    Return False if the hub refuses the request, for instance because of a wrong token.
     """
     packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)

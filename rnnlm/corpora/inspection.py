@@ -58,7 +58,7 @@ class Inspection(Record):
     minimum_units: int
     training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
-    refusal: str | None  # The message of the error with which a run would end, or None if it would not.
+    refusal: str | None  # The message of the error with which a run would end, or None if it would succeed.
     advice: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
 

@@ -129,7 +129,7 @@ def prose_sentences(docstring: str) -> Iterator[str]:
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
     """Yield the paragraphs of a docstring. A bullet begins a paragraph, and literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
-    # The indent of the line before the present literal block, or None outside of a block.
+    # The indent of the line before the current literal block, or None outside of a block.
     literal_indent: int | None = None
     doctest = False
     for line in [*docstring.expandtabs().split("\n"), ""]:

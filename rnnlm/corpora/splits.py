@@ -31,7 +31,7 @@ DOCUMENT_LINES = 50
 DOCUMENT_BYTES = 8_192  # The maximum size of a document in bytes, unless a single line is larger.
 # The number of bytes in which a blank line is searched for. A document starts after the blank line.
 SEARCHED_BYTES = 65_536
-# The number of sources from which on whole sources are held out. With fewer sources, a split of 5 % would often be
+# The smallest number of sources for which whole sources are held out. With fewer sources, a split of 5 % would often be
 # empty.
 SOURCES_TO_SPLIT_BY = 100
 NO_LETTER = re.compile(r"[\W\d_]+")
@@ -196,7 +196,7 @@ def paragraphs(
     before it.
     """
     gathered: list[bytes] = []
-    # Whether the present paragraph is long, whether it has text, and whether blank lines follow its text.
+    # Whether the current paragraph is long, whether it has text, and whether blank lines follow its text.
     is_long = text_seen = blank_after = False
     offset = size = 0
     borders = iter(starts)

@@ -15,7 +15,8 @@ from rnnlm.corpora.text_encoding import Decoding, single_lines
 # whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-# The number of objects at the beginning of a JSON Lines file in which a column is searched. One of them must have it.
+# The number of objects at the beginning of a JSON Lines file in which a column is searched for. One of them must have
+# it.
 SEARCHED_ROWS = 1_024
 NO_VALUE = object()
 

@@ -153,7 +153,7 @@ def chunks(text: memoryview) -> Iterator[bytes]:
 
 
 def common_beginning(one: memoryview, other: memoryview) -> int:
-    """Return the length of the common beginning in bytes."""
+    """Return the length in bytes of the longest common prefix of two texts."""
     length = 0
     for mine, its in zip(chunks(one), chunks(other), strict=False):
         if mine != its:
@@ -163,5 +163,5 @@ def common_beginning(one: memoryview, other: memoryview) -> int:
 
 
 def common_end(one: memoryview, other: memoryview) -> int:
-    """Return the length of the common end in bytes."""
+    """Return the length in bytes of the longest common suffix of two texts."""
     return common_beginning(one[::-1], other[::-1])

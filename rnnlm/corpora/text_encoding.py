@@ -194,7 +194,7 @@ class Decoder:
         From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` contains the bytes of
         an incomplete character before the chunk.
         """
-        # The error about a missing byte-order mark of UTF-16 has no attribute `start`.
+        # The error that is raised if UTF-16 has no byte-order mark lacks the attribute `start`.
         data, start = waiting + chunk, getattr(error, "start", 0)
         place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
         window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
@@ -209,7 +209,7 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        # This is the error of a missing byte-order mark or of an encoding that does not support error handlers.
+        # This error is raised if a byte-order mark is missing, or if the encoding does not support error handlers.
         except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end

@@ -211,7 +211,7 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
         if below is not None:
             searched.append(keys_of(level.first_child, below.tokens, vocabulary_size))
         if not all(map(is_ascending, searched)):
-            raise ValueError(f"{FILE}: the counts are not in their order")
+            raise ValueError(f"{FILE}: the n-grams are not in ascending order")
 
 
 def is_ascending(values: np.ndarray) -> bool:

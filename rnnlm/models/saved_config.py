@@ -42,7 +42,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name}: expected an object, found {type(content).__name__}")
+        raise ValueError(f"{path.name}: expected a JSON object, found a value of type {type(content).__name__}")
     return content
 
 

@@ -21,8 +21,8 @@ SAMPLES_SHOWN = 3
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
     """Return the summary of a run in Markdown.
 
-    If nothing was trained, the summary has no loss curve, because that of an earlier run has one. `score_warnings` are
-    shown below the scores.
+    If nothing was trained, the summary has no loss curve, because the summary of an earlier run shows it.
+    `score_warnings` are shown below the scores.
     """
     registered, run_url = record.registered, record.logged.run_url
     return render(

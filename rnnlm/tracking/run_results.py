@@ -1,4 +1,4 @@
-"""The results that are logged to a training's MLflow run: scores, samples, losses, plots and the decision.
+"""The results that are logged to a training run's MLflow run: scores, samples, losses, plots and the decision.
 
 The decision is the registry's decision about the trained model.
 """

@@ -43,7 +43,7 @@ class Lease:
 
 
 def train_worker(settings: dict[str, str]) -> None:
-    """Train the job until it is finished or the launch no longer holds the lease.
+    """Run the job until training is finished or the launch no longer holds the lease.
 
     `settings` contains the path of the job file and the token of the launch.
     """

@@ -30,8 +30,8 @@ MAXIMUM_PAGES = 20_000  # The largest number of pages of a PDF.
 SECONDS = 10.0
 # The minimum limit for PDF is higher, because even a small file may have a thousand pages.
 LEAST_SECONDS = {"pdf": 60.0}
-# The number of seconds per megabyte by which the limit is higher. docutils, the slowest parser, needs half of this time
-# for ordinary text.
+# The number of seconds that each megabyte of a document adds to the limit. docutils, the slowest parser, needs half of
+# this time for ordinary text.
 SECONDS_PER_MEGABYTE = 10.0
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # A pattern for a role such as :func:`name <target>`.
@@ -95,7 +95,7 @@ def joined(blocks: Iterable[str]) -> str:
 
 
 def markdown_prose(text: str) -> str:
-    """Return the prose of CommonMark text with tables. HTML in the text is parsed as HTML."""
+    """Return the prose of Markdown, parsed as CommonMark with tables. HTML in it is parsed as HTML."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])

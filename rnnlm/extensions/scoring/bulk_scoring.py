@@ -1,9 +1,9 @@
-"""Score many texts, shard by shard, so that an interrupted scoring continues where it stopped.
+"""Score many texts, shard by shard, so that scoring continues where it was interrupted.
 
 HOME/scores/KEY/shards/00000/00000000.parquet … finished shards, removed once the output is written
 
 KEY is the digest of everything on which the scores depend. If the model, the input or a setting changes, scoring starts
-anew.
+from the beginning.
 """
 
 import logging
@@ -65,7 +65,7 @@ class Totals(Record):
 
 
 class ScoringRecord(StageRecord):
-    """The result of a finished scoring.
+    """The result of scoring all documents.
 
     If there was nothing to score, the model was not searched for, and only `input_files` is set.
     """
@@ -84,7 +84,7 @@ class ScoringRecord(StageRecord):
 def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
     """Score config.input, unless config.output already contains the scores.
 
-    A resumed scoring writes the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
+    The output is the same whether or not scoring was interrupted. A Parquet file is even identical byte for byte.
     """
     inputs = find_inputs(config)
     files = inputs.files

@@ -47,7 +47,9 @@ class FilterConfig(ScoringConfig):
                 "rnnlm score"
             )
         if not (self.keep or self.keep_quantiles or self.keep_share):
-            raise ValueError("give keep, keep_quantiles or keep_share; if several are given, all must hold")
+            raise ValueError(
+                "give keep, keep_quantiles or keep_share; if several are given, a document must meet all of them"
+            )
         if self.keep_quantiles and not (
             len(self.keep_quantiles) == 2 and self.keep_quantiles[0] < self.keep_quantiles[1]
         ):

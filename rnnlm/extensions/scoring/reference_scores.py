@@ -43,8 +43,8 @@ REFERENCE_DOCUMENTS = 10_000
 # If the model has not scored the validation text yet, only about this many bytes are sampled, but not fewer than about
 # ENOUGH_DOCUMENTS.
 REFERENCE_BYTES = 100_000
-# A sufficient number of documents. The distance of their scores by chance is at most 1.95 / sqrt(500) = 0.09, half the
-# drift threshold.
+# A sufficient number of documents. With this number, the distance that arises by chance is at most 1.95 / sqrt(500) =
+# 0.09, half the drift threshold.
 ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY, DIGEST_KEY = b"rnnlm reference", b"rnnlm model", b"rnnlm digest"
 
@@ -143,7 +143,7 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Return an iterator over lines or whole documents, and n if only every n-th of them is used.
+    """Return an iterator over every n-th line or whole document, and the number n, which is 1 if all are used.
 
     If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply. The iterator raises
     CorpusError if the text is missing or has changed.

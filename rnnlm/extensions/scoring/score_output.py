@@ -1,6 +1,6 @@
 """Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-The output also contains its provenance, by which a repeated scoring is recognized and skipped.
+The output also contains its provenance, by which repeated scoring is recognized and skipped.
 """
 
 import json
@@ -141,7 +141,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to the database. Raise HomeError if another program has it open or if it is no DuckDB file."""
+    """Yield a connection to the database. Raise HomeError if another program uses it or if it is not a DuckDB file."""
     try:
         connection = duckdb.connect(
             str(database),

@@ -1,4 +1,4 @@
-"""The report on `rnnlm score`."""
+"""The report that `rnnlm score` writes."""
 
 from pathlib import Path
 

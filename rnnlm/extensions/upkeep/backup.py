@@ -145,7 +145,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
         except sqlite3.DatabaseError as error:
             raise HomeError(
                 f"{database}: the database cannot be copied ({error}).\n"
-                "No backup was made; earlier ones are as they were. Free disk space, or restore one of them."
+                "No backup was made; earlier backups are unchanged. Free disk space, or restore one of them."
             ) from error
         writer.add(name, snapshot)
     return None if found == "ok" else f"{name} is damaged: {found}; backed up as it is"

@@ -155,7 +155,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """Return the planned versions that may still be removed, because an alias may have moved since the planning."""
+    """Return the planned versions that may still be removed. Aliases may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-# The smallest temperature except 0. Logits that are divided by a smaller temperature might overflow float32.
+# The smallest temperature other than 0. Logits that are divided by a smaller temperature might overflow float32.
 LOWEST_TEMPERATURE = 0.01
 # The largest number of bytes, tokens, steps or documents. It exceeds the capacity of every disk, and fits into an
 # int64.

@@ -154,7 +154,7 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def check_one_hot(self) -> "ModelConfig":
         if self.input == "one-hot" and kind_of(self.kind).units_per_head:
-            raise ValueError(f"input=one-hot needs another kind than {self.kind}")
+            raise ValueError(f"input=one-hot needs a kind other than {self.kind}")
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")
         return self

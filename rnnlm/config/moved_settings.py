@@ -49,7 +49,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert dotted paths to nested dictionaries, which is the inverse of flatten()."""
+    """Convert dotted paths to nested dictionaries. This is the inverse of flatten()."""
     values: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, field = path.split(".")

@@ -20,8 +20,8 @@ class LossConfig(Section):
     sampled_classes: Size = setting(1_024, "Number of classes in the sample of each step if kind is `sampled`.")
     weighting: Literal["tokens", "batches"] = setting(
         "tokens",
-        "Unit with equal weight in the gradients. `tokens`: each token, and a batch of short sentences therefore has a "
-        "lower weight. `batches`: each batch, by the mean over its tokens.",
+        "Unit with equal weight in the gradients. `tokens`: each token, so a batch of short sentences has a lower "
+        "weight than a batch of long ones. `batches`: each batch, by the mean over its tokens.",
     )
 
     @property
@@ -154,7 +154,8 @@ class CheckpointsConfig(Section):
 
 class DivergenceConfig(Section):
     explosion_factor: Annotated[float, Field(gt=1.0, le=LARGEST_FLOAT)] = setting(
-        10.0, "Ratio of the training loss to the loss of a uniform guess. If it is exceeded, training has diverged."
+        10.0,
+        "Maximum ratio of the training loss to the loss of a uniform guess. If it is exceeded, training has diverged.",
     )
     retries: NonNegativeInt = setting(
         0, "Maximum number of rollbacks to the last good checkpoint. Each of them halves the learning rate."

@@ -44,7 +44,7 @@ LARGEST_WINDOW_LOG = 31
 class Meter:
     """A counter of the bytes that a file unpacks to.
 
-    The counter raises CorpusError as soon as the bytes exceed a configured limit.
+    The counter raises CorpusError as soon as their number exceeds a configured limit.
     """
 
     def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:

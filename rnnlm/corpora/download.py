@@ -140,7 +140,7 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
     """Return the text with the configured digest from the rnnlm home, from the shared storage or from its source.
 
-    Raise CorpusError if the stored text is damaged, or if the source now has another text.
+    Raise CorpusError if the stored text is damaged, or if the source now has a different text.
     """
     folder, digest = inside(home.corpora, config.text_digest[:16]), config.text_digest
     if find_storage() is not None and not folder.exists():

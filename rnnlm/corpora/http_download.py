@@ -37,8 +37,8 @@ def fetch(
     """Download `url` to `target`. Return the received version, or None if the server still has the known one.
 
     A complete file with the expected sha256 is used without a request. If no version is known and the server is
-    unavailable, a complete file of an earlier run is used, with a warning. If all attempts fail, raise FetchError if a
-    later run may succeed, otherwise CorpusError.
+    unavailable, a complete file that an earlier run downloaded is used, with a warning. If all attempts fail, raise
+    FetchError if a later run may succeed, otherwise CorpusError.
 
     Args:
         downloads: A folder on the same disk as `target`, with incomplete and complete files.
@@ -116,7 +116,7 @@ class Download:
         raise AssertionError("unreachable")
 
     def use_earlier(self, error: TransientError) -> bool:
-        """Return True if a complete file of an earlier run can be used although the server is unavailable.
+        """Return True if a complete file that an earlier run downloaded can be used while the server is unavailable.
 
         Raise FetchError if there is no such file.
         """

@@ -39,7 +39,7 @@ class FetchPolicy:
 
 
 class TransientError(FetchError):
-    """An error of one attempt, after which a later attempt may succeed. `after_seconds` is the server's Retry-After."""
+    """An error of one attempt. A later attempt may succeed. `after_seconds` is the server's Retry-After."""
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class RedirectsByHand(requests.Session):
 
 @contextlib.contextmanager
 def network_errors_explained(label: str) -> Iterator[None]:
-    """Raise TransientError in place of errors of requests and urllib3, or CorpusError if the address is invalid."""
+    """Raise TransientError in place of requests' and urllib3's errors, or CorpusError if the address is invalid."""
     try:
         yield
     except ValueError:
@@ -64,7 +64,7 @@ def network_errors_explained(label: str) -> Iterator[None]:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    # Reading the raw stream raises errors of urllib3 instead of requests.
+    # Reading the raw stream raises the error types of urllib3 instead of those of requests.
     except urllib3.exceptions.HTTPError as error:
         raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 

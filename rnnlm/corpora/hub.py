@@ -129,7 +129,7 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Raise FetchError or CorpusError in place of the many errors of `datasets` and `huggingface_hub`.
+    """Raise FetchError or CorpusError in place of the many errors that `datasets` and `huggingface_hub` raise.
 
     FetchError means that a later attempt may succeed.
     """

@@ -17,7 +17,7 @@ from rnnlm.storage.records import CorpusRecord, Record
 
 PARTS = "parts.json"  # The name of a file with a list of Part, which has one entry for each file and archive member.
 COMPARED_BYTES = 1 << 20  # The number of bytes that are compared at once.
-# The number of bytes, between the common beginning and end of two files, up to which lines are compared.
+# The largest number of bytes between the common prefix and the common suffix of two files whose lines are compared.
 LONGEST_COMPARISON = 1 << 25
 NEW_LINES_SHOWN = 5
 

@@ -60,7 +60,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
 
 
 def encoding_of(head: bytes, configured: str) -> str:
-    """Return the encoding of the byte-order mark, or the configured encoding if there is no mark."""
+    """Return the encoding that a byte-order mark indicates, or the configured encoding if there is no mark."""
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
@@ -125,7 +125,8 @@ class Decoding(NamedTuple):
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
     # A function that records a note about the file; see ReadingReport.note.
     note: Callable[..., object] = lambda label, what, about="": None
-    # If true, a file is text if its first chunk is. In the rest of the file, undecodable bytes are replaced.
+    # If true, a file is treated as text if its first chunk is text. In the rest of the file, undecodable bytes are
+    # replaced.
     to_the_end: bool = False
 
 
@@ -156,8 +157,8 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
 def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
     """Return the encoding of a file's first bytes, and their text with line feeds as line ends.
 
-    The encoding is that of the byte-order mark, the configured one, or a guess. Raise EncodingError if the bytes are
-    not text.
+    The encoding is the one that a byte-order mark indicates, the configured one, or a guess. Raise EncodingError if the
+    bytes are not text.
     """
     check_encoding(decoding.encoding)
     decoder = Decoder(label, decoding, encoding_of(beginning[:4], decoding.encoding))

@@ -92,7 +92,8 @@ def open_corpus(
     warnings = []
     if seen is None:
         logger.warning(
-            "the model's training text is not in this rnnlm home, so it is unknown whether it has parts of this text"
+            "the model's training text is not in this rnnlm home, so it is unknown whether the "
+            "model was trained on parts of this text"
         )
     elif seen > NOTICEABLE_SHARE:
         warnings.append(

@@ -78,7 +78,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
         if len(names) > 1:
             raise ModelError(
                 f"{len(names)} models have a champion; name one, such as {names[0]} "
-                f"(a deployment has it as `model` in `config`);\n{known_models(home)}"
+                f"(in a deployment, set `model` in `config`);\n{known_models(home)}"
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)

@@ -45,8 +45,8 @@ def decide(
         version: The number of the earlier version.
         config: The settings of the registry.
         called: The term for the earlier version in the reason.
-        must_be_better: The reason why this candidate must be shown to be better under any policy, such as "it was trained
-            on no newer text", or "" if there is no such reason.
+        must_be_better: The reason why this candidate must be shown to be better under any policy, such as "it was
+            trained on no newer text", or "" if there is no such reason.
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":

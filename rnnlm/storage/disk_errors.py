@@ -46,8 +46,8 @@ T = TypeVar("T")
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
     """Return `read(path)`, which is called again after a temporary error.
 
-    If the file is missing, the error of `read` is raised, which is one of ABSENT. Raise HomeError if the file exists
-    but cannot be read. Callers must not treat this as damage, because the content is unknown.
+    If the file is missing, the error that `read` raises is passed on. It is one of ABSENT. Raise HomeError if the file
+    exists but cannot be read. Callers must not treat this as damage, because the content is unknown.
     """
     for attempt in range(READ_ATTEMPTS):
         try:

@@ -161,9 +161,7 @@ def find_home() -> Home:
         # executed when they are loaded.
         message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
-            raise HomeError(
-                f"{message}.\nChange its owner with chown or its mode with chmod go-w, or set RNNLM_HOME to another folder."
-            )
+            raise HomeError(f"{message}.\nChange its owner with chown or its mode with chmod go-w, or set RNNLM_HOME.")
         logger.warning("%s", message)
     return checked_home(here / ".rnnlm")
 

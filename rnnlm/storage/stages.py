@@ -47,7 +47,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Return a decorator for a stage, which logs the stage with its duration and explains errors of a full disk."""
+    """Return a decorator for a stage, which logs the stage with its duration and explains errors if a disk is full."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)

@@ -72,7 +72,7 @@ def size_of_model(folder: Path) -> Any:
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
     """Raise ValueError if a tokenizer.json has components that tokenizers of this kind do not have."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
+        raise ValueError(f"{TOKENIZER_FILE}: expected a JSON object with a model")
     for name in ("truncation", "padding"):
         if saved.get(name) is not None:
             raise ValueError(f"{TOKENIZER_FILE}: {name}: expected null, found {ascii(saved[name]):.60}")

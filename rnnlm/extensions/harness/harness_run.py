@@ -73,7 +73,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 def one_text(home: Home, file: str) -> CorpusRecord:
     """Return a text file as a corpus.
 
-    The file is read as by `rnnlm evaluate`, so that the harness scores the same bytes.
+    The file is read in the same way as by `rnnlm evaluate`, so that the harness scores the same bytes.
     """
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:

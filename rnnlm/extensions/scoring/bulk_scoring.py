@@ -215,7 +215,7 @@ def score_shards(
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the largest number of processes that makes the scoring of these files faster. For a GPU it is one."""
+    """Return the largest number of processes that makes scoring these files faster, which is 1 for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

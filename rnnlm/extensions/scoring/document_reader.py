@@ -196,7 +196,7 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    # Arrow raises errors of its own types for errors of DuckDB.
+    # Arrow raises errors of its own types in place of DuckDB's errors.
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

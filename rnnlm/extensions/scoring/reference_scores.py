@@ -93,7 +93,8 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 def is_reference(path: Path, model: FoundModel) -> bool:
     """Return True if the file contains undamaged scores of this model by the current version of the code.
 
-    Files of rnnlm 0.3 contain no digest of their rows. The marker of a registered version contains one of the file.
+    Files that rnnlm 0.3 wrote contain no digest of their rows, but the marker of a registered version contains a digest
+    of the file.
     """
     if not path.is_file():
         return False

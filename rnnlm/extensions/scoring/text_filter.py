@@ -1,8 +1,8 @@
 """Keep or drop documents by their scores, and write them with the same file names, formats and columns.
 
-The scores are computed as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder NAME. They are
-reused, so filtering with another threshold takes only seconds, and an interrupted run continues. Each output file is
-written atomically.
+The scores are computed in the same way as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder
+NAME. They are reused, so filtering with another threshold takes only seconds, and an interrupted run continues. Each
+output file is written atomically.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""OpenAI's completions API, as far as it applies to a language model that follows no instructions.
+"""The part of OpenAI's completions API that applies to a language model that follows no instructions.
 
 OpenAI's clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
 the answer includes the log-probabilities of the prompt's tokens. Fields of the API that this service does not support

@@ -149,7 +149,7 @@ class TextSums(Message):
 
 
 class Scored(TextSums):
-    """The scores of a whole text, computed as by `rnnlm evaluate`. Values are null if there is nothing to score."""
+    """The scores that `rnnlm evaluate` computes for a text. Values are null if there is nothing to score."""
 
     tokens: list[ScoredToken]
 

@@ -126,7 +126,7 @@ def read_manifest(archive: Path) -> Manifest:
         reason = getattr(error, "strerror", None) or error
         raise HomeError(f"{archive}: cannot be read ({reason}); give the file that rnnlm backup wrote") from error
     raise HomeError(
-        f"{archive}: not a complete backup: it was cut off, its manifest is damaged, or it is another file.\n"
+        f"{archive}: not a complete backup: it was cut off, its manifest is damaged, or it is a different file.\n"
         "Restore another backup. `tar -xf` unpacks what can be read of this one."
     )
 

@@ -54,13 +54,15 @@ def find_unfinished(
     if dataset is None:
         raise ModelError(
             f"{folder.name}: the dataset {started['dataset_id'][:12]} of this run is missing or damaged;\n"
-            f"prepare it again with the settings in the run's config.json: rnnlm prepare --corpus {config.corpus.public_source}"
+            "prepare it again with the settings in the run's config.json: "
+            f"rnnlm prepare --corpus {config.corpus.public_source}"
         )
     start = StartedFrom(**started["started_from"]) if "started_from" in started else None
     if name_run(config, dataset, start) != started["run_id"]:
         raise ModelError(
-            f"{folder.name}: this run was started with other versions of rnnlm, torch, transformers or numpy, so it cannot\n"
-            f"be resumed; install those versions, or train a new run: rnnlm train --corpus {config.corpus.public_source}"
+            f"{folder.name}: this run was started with other versions of rnnlm, torch, transformers or numpy, so it\n"
+            f"cannot be resumed; install those versions, or train a new run: "
+            f"rnnlm train --corpus {config.corpus.public_source}"
         )
     return (with_changes(config, changes) if changes else config), dataset
 

@@ -170,13 +170,13 @@ class SequencesConfig(EngineConfig):
 
 
 def warn_at(default: float | None, quantity: str) -> Any:
-    """Return a setting with the limit of a quantity above which a data gate warns."""
+    """Return a setting for the limit above which a data gate warns."""
     text = f"Maximum {quantity}. Above it, the check warns. If null, it never warns."
     return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 
 
 def stop_at(default: float | None, quantity: str) -> Any:
-    """Return a setting with the limit of a quantity above which a data gate stops the run."""
+    """Return a setting for the limit above which a data gate stops the run."""
     text = f"Maximum {quantity}. Above it, the run ends. If null, the check never ends it."
     return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 

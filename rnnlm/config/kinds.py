@@ -66,7 +66,7 @@ def kind_of(name: str) -> Kind:
 
 
 def cell_class(kind: Kind) -> Any:
-    """Return the kind's cell, usually a class. Raise ImportError or AttributeError if it does not exist.
+    """Return the cell of the kind, which is usually a class. Raise ImportError or AttributeError if it does not exist.
 
     The module of a custom layer must already be imported. It is not imported here, because importing executes its code,
     and a model's folder may come from an untrusted source. models/own_layers.py imports modules if this is permitted.

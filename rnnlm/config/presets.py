@@ -254,7 +254,7 @@ def parse_value(text: str, annotation: Any) -> Any:
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """Return the types of a union without their annotations."""
+    """Return the types in a union without their annotations."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

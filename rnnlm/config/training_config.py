@@ -53,8 +53,8 @@ class OptimizerConfig(Section):
         """Return the peak learning rate for a model of this kind and size.
 
         The changes of a wide tanh unit's inputs add up. At the learning rate for 256 units, many units of a layer of
-        1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 /
-        width for hidden matrices under Adam. Here the same rate applies to the embedding, which would then learn too
+        1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate proportional to 1 / width
+        for hidden matrices trained with Adam. Here the same rate applies to the embedding, which would then learn too
         slowly. Hence the exponent is smaller than 1.
         """
         if self.learning_rate is not None:

@@ -29,13 +29,13 @@ class FetchPolicy:
 
     attempts: int = 5  # The largest number of attempts to download a file.
     connect_seconds: float = 10.0
-    read_seconds: float = 60.0  # The maximum time between two reads of a response in seconds.
+    read_seconds: float = 60.0  # maximum time in seconds between two reads of a response.
     # The longest wait before the second attempt. The limit doubles with each further attempt.
     backoff_seconds: float = 1.0
     # The maximum wait between two attempts, even if the server requests a longer one.
     maximum_wait_seconds: float = 60.0
     maximum_bytes: float = math.inf
-    maximum_seconds: float = math.inf  # The maximum time of all attempts together in seconds.
+    maximum_seconds: float = math.inf  # maximum time in seconds of all attempts together.
 
 
 class TransientError(FetchError):

@@ -29,7 +29,7 @@ from rnnlm.storage.home import atomic_file
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # The timeout of requests to the hub, in seconds.
-LOOK_SECONDS = 5.0  # The timeout of the check before a run in seconds.
+LOOK_SECONDS = 5.0  # The timeout in seconds of the check before a run.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])

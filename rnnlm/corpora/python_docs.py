@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-# The distribution's name for each imported name. constraints.txt pins the versions of all distributions.
+# The name of the distribution that provides each imported name. constraints.txt pins the versions of all distributions.
 LIBRARIES = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-# The version of the extraction, which is part of the corpus's key. Increase it when the same sources give another text.
+# The version of the extraction, which is part of the corpus's key. Increase it when the same sources give a different
+# text.
 EXTRACTION_VERSION = "2"
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 # A role in reStructuredText: :func:`~os.walk` becomes os.walk.

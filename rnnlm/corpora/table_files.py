@@ -78,7 +78,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """Return the dialect of a csv or tsv file from its beginning. Record a note if another dialect was possible."""
+    """Return the dialect of a csv or tsv file from its beginning. Record a note if a different one is possible."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"

@@ -46,7 +46,7 @@ class CorpusForModel:
     score_warnings: tuple[str, ...]
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record, with `reported_as` as its split and with `seen_share`."""
+        """Return the record with `reported_as` as its split, and with its seen_share set."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 

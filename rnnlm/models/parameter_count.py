@@ -1,4 +1,4 @@
-"""The number of parameters of a configuration, and the layer size that gives a number of parameters."""
+"""The number of parameters of a configuration, and the hidden_size for a given number of parameters."""
 
 import torch
 

@@ -29,7 +29,7 @@ LONGEST_CUT = 1 << 20  # The largest allowed context_length or block_length, in 
 
 
 class SavedCut(NamedTuple):
-    """The settings by which text is split into rows for the model. Its fields are those of document_losses.Cut."""
+    """The settings by which text is split into rows for the model. They implement document_losses.Cut."""
 
     mode: str
     context_length: int

@@ -110,8 +110,8 @@ class Contest:
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
         """Compare the candidate with an earlier version, and return the decision.
 
-        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the term for the earlier
-        version in the reason of the decision, such as "champion".
+        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the name that the reason of
+        the decision gives the earlier version, such as "champion".
         """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:

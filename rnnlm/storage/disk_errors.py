@@ -67,7 +67,7 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory is short.
+    """Raise HomeError in place of any error that a full disk, a damaged database or a lack of memory causes.
 
     `folder` is a folder on the disk that is written to.
     """

@@ -45,7 +45,7 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # The library raises errors of the type Exception only.
+    except Exception as error:  # The library raises only errors of the type Exception.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")

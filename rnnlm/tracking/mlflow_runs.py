@@ -58,7 +58,7 @@ def open_tracker(
 ) -> Iterator[RunTracker]:
     """Open the MLflow run of a training run, which is a new one or continues an earlier one.
 
-    At the end of the context, the MLflow run ends as FINISHED, as FAILED after an exception, or as KILLED after an
+    At the end of the context, the MLflow run gets the status FINISHED, or FAILED after an exception, or KILLED after an
     interruption. While MLflow is unavailable, the tracker's mlflow_run_id is None.
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)

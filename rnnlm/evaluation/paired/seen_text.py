@@ -33,7 +33,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
     from which training started. Its fingerprints are included, too. If `ancestors` lists no lines, because rnnlm 0.3 or
     older wrote it, the new file lists no lines either.
 
-    The fingerprint of a document is that of its letters, which cleaning does not change. The first 16 hexadecimal
+    The fingerprint of a document depends only on its letters, which cleaning does not change. The first 16 hexadecimal
     digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below
     one in 10 million. The fingerprint of a line is its line_digest.
 

@@ -95,7 +95,7 @@ def joined(blocks: Iterable[str]) -> str:
 
 
 def markdown_prose(text: str) -> str:
-    """Return the prose of Markdown, parsed as CommonMark with tables. HTML in it is parsed as HTML."""
+    """Return the prose of a Markdown text, which may contain tables and HTML. It is parsed as CommonMark."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -166,6 +166,6 @@ def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the error's message, at most 160 characters."""
+    """Return the first line of the error's message, truncated to 160 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__

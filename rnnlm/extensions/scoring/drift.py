@@ -1,4 +1,4 @@
-"""Measure drift, which is the distance between the bits per byte of scored texts and of the model's validation text."""
+"""Measure drift: the distance between the bits per byte in scored texts and in the model's validation text."""
 
 import math
 from itertools import accumulate

@@ -23,8 +23,8 @@ class FilterConfig(ScoringConfig):
     keep: str | None = Field(
         None,
         min_length=1,
-        description="SQL condition for keeping a document, on the columns of rnnlm score, such as 'bits_per_byte < 3 "
-        "and tokens >= 5'.",
+        description="SQL condition that a document must meet to be kept, on the columns that rnnlm score writes, such "
+        "as 'bits_per_byte < 3 and tokens >= 5'.",
     )
     keep_quantiles: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
         (),

@@ -47,7 +47,9 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
     if not os.access(folder, os.W_OK):
         raise HomeError(f"{output}: its folder is not writable; give another scoring.output (--output)")
     if config.query is None and output in inputs:
-        raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
+        raise ConfigError(
+            f"scoring.output: {output} is one of the inputs and would be lost; give another file (--output)"
+        )
     if output.suffix == ".duckdb" and output.is_file():
         with connected(output) as connection:
             refuse_foreign_table(connection, output)

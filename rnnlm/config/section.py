@@ -108,7 +108,7 @@ def fact_of(field: FieldInfo, name: str) -> Any:
 def result_settings(section: Section) -> dict[str, Any]:
     """Return the section as JSON values, from which stages compute the keys of their outputs.
 
-    Fields that cannot change a result are omitted, and so are later fields with their default.
+    Fields that cannot change a result are omitted, and so are fields that were added later if they have their default.
     """
     section = section.resolved()
     values = section.model_dump(mode="json")

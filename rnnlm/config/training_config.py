@@ -14,8 +14,8 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 class LossConfig(Section):
     kind: Literal["exact", "sampled"] | None = setting(
         None,
-        "Kind of the training loss. `sampled` is faster on a CPU with a large vocabulary. Evaluation always uses the "
-        "exact softmax. If null, it is `exact` on a GPU and `sampled` otherwise.",
+        "Kind of the training loss. `sampled` is faster than `exact` on a CPU if the vocabulary is large. Evaluation "
+        "always uses the exact softmax. If null, it is `exact` on a GPU and `sampled` otherwise.",
     )
     sampled_classes: Size = setting(1_024, "Number of classes in the sample of each step if kind is `sampled`.")
     weighting: Literal["tokens", "batches"] = setting(

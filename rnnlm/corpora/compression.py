@@ -33,7 +33,7 @@ MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, which is the format before xz.
+    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, whose format preceded xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
 # The logarithm to base 2 of the largest window, which `zstd --long=31` writes. By default libraries refuse windows

@@ -91,7 +91,7 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
+    """Yield the docstrings of a file from top to bottom, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
     # A file that cannot be parsed, such as a template or one in another encoding, is skipped.

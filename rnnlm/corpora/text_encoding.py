@@ -167,7 +167,7 @@ def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple
 
 
 class Decoder:
-    """A decoder of a file, chunk by chunk, which treats undecodable bytes as corpus.undecodable specifies."""
+    """A decoder that decodes a file chunk by chunk and treats undecodable bytes as corpus.undecodable specifies."""
 
     def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
         self.label, self.decoding, self.encoding = label, decoding, encoding

@@ -112,8 +112,8 @@ class CountModel:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
         """
-        # The contexts are searched in the order of the tree, which is three times as fast: each binary search ends
-        # close to the previous one, so the memory that it reads is cached.
+        # The contexts are searched in the order of the tree, which is three times as fast as a random order: each
+        # binary search ends close to the previous one, so the memory that it reads is cached.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]

@@ -1,4 +1,4 @@
-"""Checks of config.json and rnnlm.json, which accept only values that training can have written.
+"""Checks of config.json and rnnlm.json. They accept only values that training can have written.
 
 The files may be damaged or come from another user, and their values determine code, shapes and paths. The module is
 copied into every bundle.

@@ -1,4 +1,4 @@
-"""The program inside a registered model, which loads the model and predicts on machines without rnnlm.
+"""The program inside a registered model. It loads the model and predicts on machines without rnnlm.
 
 MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the rnnlm
 modules that the model needs (bundle.portable_modules). The modules are imported from the copy under a private name. No

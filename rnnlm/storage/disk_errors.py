@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from rnnlm.errors import HomeError, RnnlmError
 
-# Errors of a missing file, which count as damage and not as read errors.
+# Errors that are raised for a missing file. They count as damage and not as read errors.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The numbers of errors after which another attempt may succeed.
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)

@@ -21,7 +21,7 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
     The model must already be on its device.
     """
     set_product_precision(model, getattr(torch, training.product_precision))
-    # On a GPU, updating all rows at once is faster.
+    # On a GPU, updating all rows at once is faster than updating some of them.
     by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"
     # The embedding's gradient is sparse only in a single process; the head's gradient has the same form. Several
     # processes use dense gradients, because DDP supports sparse gradients only for embeddings, and gloo adds 3,000

@@ -37,7 +37,7 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # The number of bytes of each number in a recurrent state, which is float32.
+STATE_BYTES = 4  # The number of bytes of each float32 number in a recurrent state.
 
 
 class TrainedModel(Record):

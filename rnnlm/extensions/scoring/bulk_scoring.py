@@ -186,7 +186,7 @@ def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
 def score_shards(
     folder: Path, config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel, open_engine: OpenEngine
 ) -> list[Path]:
-    """Write one file per shard, and return the paths in order. Existing files are kept."""
+    """Write one file per shard, and return the paths in the order of the shards. Existing files are kept."""
     shards: list[Path] = []
     start, tokens = time.monotonic(), 0
     growth = shard_growth(total_bytes(files))

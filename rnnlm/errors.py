@@ -22,7 +22,7 @@ class CorpusError(RnnlmError):
 class FetchError(CorpusError):
     """A download failed although the request was valid.
 
-    Among errors of a corpus, only this one may disappear on a retry.
+    Among the errors about a corpus, only this one may disappear on a retry.
     """
 
 

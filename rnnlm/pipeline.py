@@ -1,4 +1,4 @@
-"""The stages of the pipeline in their order, as plain functions of an rnnlm home and a configuration.
+"""The stages of the pipeline, one after the other, as plain functions of an rnnlm home and a configuration.
 
 This module does not use Prefect and starts no server. `rnnlm.train` runs it, for instance in a notebook.
 flows/pipeline_flow.py calls the same stages as Prefect tasks, with pages and events. Both store every output under the

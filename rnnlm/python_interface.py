@@ -37,7 +37,7 @@ def train(
 
     Args:
         source: A file, folder, glob, URL, hf:OWNER/NAME or the name of a known corpus.
-        minutes: The minutes of training, for which the size and length of the network are chosen.
+        minutes: The minutes of training, for which the network's size and the length of training are chosen.
         preset: The name of a preset to start from, such as "smoke".
         home: The folder that contains all data. It is created if it does not exist. Default: RNNLM_HOME, else `.rnnlm`.
         force: The stages to run again, such as ["training"].

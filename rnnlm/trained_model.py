@@ -1,6 +1,6 @@
 """A trained model in Python, which scores, explains and continues texts. `rnnlm.load` and `rnnlm.train` return one.
 
-The results are the same as those of the commands `rnnlm score`, `rnnlm generate` and `rnnlm explain`.
+The commands `rnnlm score`, `rnnlm generate` and `rnnlm explain` give the same results.
 """
 
 import html
@@ -85,8 +85,8 @@ class Model:
     def perplexity(self, text: str) -> float:
         """Return the perplexity of one text, per token. Raise TextError if it contains nothing to predict.
 
-        The result equals that of `rnnlm evaluate` for a file with this text, unless the text has lines of more than
-        8,192 characters, which are divided in a corpus.
+        The result equals the one that `rnnlm evaluate` prints for a file with this text, unless the text has lines of
+        more than 8,192 characters, which are divided in a corpus.
         """
         (row,) = self.score([text]).itertuples()
         if math.isnan(row.perplexity):
@@ -98,9 +98,9 @@ class Model:
     def generate(self, prompt: str = "", n: int = 1, seed: int = 0, **settings: Any) -> list[str]:
         """Return n texts that begin with the prompt. The same call returns the same texts.
 
-        The seeds of the texts are seed, seed + 1 and so on.
-        `settings` are those of `rnnlm generate`: temperature (0.8; 0 means greedy), maximum_tokens (40),
-        minimum_tokens, top_k, top_p and unknown. Raise ConfigError for another name or a value out of bounds.
+        The seeds of the texts are seed, seed + 1 and so on. `settings` are the settings that `rnnlm generate` takes:
+        temperature (0.8; 0 means greedy), maximum_tokens (40), minimum_tokens, top_k, top_p and unknown. Raise
+        ConfigError for another name or a value out of bounds.
         """
         (prompt,) = checked_texts([prompt])
         for name in settings:
@@ -116,7 +116,7 @@ class Model:
     def explain(self, text: str) -> pd.DataFrame:
         """Return how the model reads a text, with one row for each step.
 
-        The columns are those of `rnnlm explain --json`.
+        The columns have the names that `rnnlm explain --json` prints.
 
         They include input_text, target_text (the token to predict), nll_nats (its loss), rank and probability of the
         target, and alternatives (the most probable tokens). There are no rows if there is nothing to predict.

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-# The smallest temperature except 0. Logits that are divided by a smaller temperature might overflow float32.
+# The smallest temperature other than 0. Logits that are divided by a smaller temperature might overflow float32.
 LOWEST_TEMPERATURE = 0.01
 # The largest number of bytes, tokens, steps or documents. It exceeds the capacity of every disk, and fits into an
 # int64.
@@ -27,8 +27,8 @@ TopK = Annotated[int, Field(ge=0, lt=2**31)]
 TopP = Annotated[float, Field(ge=1e-6, le=1.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
-# Numbers without a natural limit. A number above LARGEST_COUNT might cause an unclear error of a library or an endless
-# computation.
+# Numbers without a natural limit. A number above LARGEST_COUNT might cause a library to raise an unclear error, or a
+# computation that never ends.
 PositiveInt = Annotated[int, Field(gt=0, le=LARGEST_COUNT)]
 NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]

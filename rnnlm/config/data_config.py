@@ -51,8 +51,8 @@ class CorpusConfig(Section):
     undecodable: Literal["guess", "replace", "refuse"] = setting(
         "guess",
         "Treatment of a file that contains NUL, or bytes that are invalid in the encoding. `guess` reads it in the "
-        "most likely encoding if one fits, and like `replace` if none does. `replace` puts U+FFFD in the place of such "
-        "bytes. `refuse` ends with an error.",
+        "most likely encoding. `replace` replaces such bytes by U+FFFD, and so does `guess` if no encoding fits. "
+        "`refuse` ends with an error.",
     )
     normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = setting(
         "none", "Unicode normalization form applied to the text."
@@ -79,7 +79,8 @@ class CorpusConfig(Section):
     )
     maximum_unpacking_ratio: PositiveFloat = setting(
         200.0,
-        "Maximum ratio of a file's unpacked size to its packed size. It is checked once more than 16 MiB are unpacked.",
+        "Maximum ratio of a file's unpacked size to its packed size. It is checked for files with more than 16 MiB "
+        "after unpacking.",
         changes_results=False,
     )
     maximum_archive_members: PositiveInt = setting(
@@ -146,8 +147,8 @@ class SequencesConfig(EngineConfig):
     long_lines: Literal["continue", "truncate"] = setting(
         "continue",
         "Treatment of a line with more predicted tokens than context_length, in sentence mode. `continue` puts the "
-        "rest of the line into further rows. `truncate` stores only the first row. The rest then counts at 8 bits per "
-        "byte.",
+        "rest of the line into further rows. `truncate` stores only the first row, and the rest of the line is scored "
+        "as 8 bits per byte.",
         added_later=True,
     )
     block_length: int = setting(128, "Number of predicted tokens per stored row in stream mode.", ge=2, le=1_048_576)
@@ -156,8 +157,8 @@ class SequencesConfig(EngineConfig):
     )
     parts_above_bytes: NonNegativeInt = setting(
         4 << 30,
-        "Maximum size, in bytes of UTF-8, of a corpus whose sequences are stored in the DuckDB file. Those of a larger "
-        "corpus are stored as Parquet parts next to it. With 0, those of every corpus are.",
+        "Maximum size, in bytes of UTF-8, of a corpus whose sequences are stored in the DuckDB file. The sequences of "
+        "a larger corpus are stored as Parquet parts next to it. With 0, this applies to every corpus.",
         changes_results=False,
     )
 
@@ -169,13 +170,13 @@ class SequencesConfig(EngineConfig):
 
 
 def warn_at(default: float | None, quantity: str) -> Any:
-    """Return a setting for the value of a quantity above which a data gate warns."""
+    """Return a setting for the limit above which a data gate warns."""
     text = f"Maximum {quantity}. Above it, the check warns. If null, it never warns."
     return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 
 
 def stop_at(default: float | None, quantity: str) -> Any:
-    """Return a setting for the value of a quantity above which a data gate stops the run."""
+    """Return a setting for the limit above which a data gate stops the run."""
     text = f"Maximum {quantity}. Above it, the run ends. If null, the check never ends it."
     return setting(default, text, ge=0.0, le=1.0, changes_results=False)
 
@@ -191,7 +192,7 @@ DRIFT = "distance between the character frequencies of this text and those of th
 
 
 class GatesConfig(Section):
-    """Checks before training. If a measure exceeds *_warn_at, the check warns.
+    """Checks before training. If a measured value exceeds *_warn_at, the check warns.
 
     If it exceeds *_stop_at, the run ends, and the champion is kept.
     """

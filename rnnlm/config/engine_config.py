@@ -23,8 +23,8 @@ class EngineConfig(Section):
     )
     ray_address: str | None = setting(
         None,
-        "Address of the Ray cluster. If null, it is the cluster at RAY_ADDRESS if that is set. Otherwise it is the one "
-        "that this machine belongs to, or a temporary one on this machine.",
+        "Address of the Ray cluster. If null, the environment variable RAY_ADDRESS is used. If that is not set either, "
+        "the cluster that this machine belongs to is used, or else a temporary cluster on this machine.",
         min_length=1,
         changes_results=False,
     )

@@ -7,7 +7,7 @@ from pydantic import model_validator
 from rnnlm.config.bounds import MaximumTokens, PositiveInt, Seed, Size, Temperature, TopK, TopP
 from rnnlm.config.section import Section, setting
 
-# Two constants for scoring texts of a user, by `rnnlm score` and from Python.
+# Two constants for scoring a user's texts with `rnnlm score` or from Python.
 SCORED_ROWS = 256  # The number of rows that are scored together. It changes results only by rounding.
 SHARD_DOCUMENTS = 4_096  # The number of documents that are scored together.
 
@@ -40,7 +40,7 @@ class GenerationConfig(Section):
         "sequences.",
     )
     minimum_tokens: MaximumTokens = setting(
-        1, "Minimum number of tokens per sample. The end of the line is not sampled before."
+        1, "Minimum number of tokens per sample. The end of the line is not sampled before this number is reached."
     )
     maximum_tokens: MaximumTokens = setting(40, "Maximum number of tokens per sample.")
     temperature: Temperature = setting(0.8, "Sampling temperature. With 0, decoding is greedy.")

@@ -50,10 +50,10 @@ KINDS = {
     "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
 }
 NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
-MEMBERS = "members"  # The key for the configurations of an ensemble's networks in its config.json (ensemble.py).
+MEMBERS = "members"  # The key in an ensemble's config.json for the configurations of its networks.
 # The pattern of a custom layer's name, which has the form package.module:Class.
 OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-OWN_MODULES = "own_cells"  # The folder of a bundle, next to this package's folder, with the modules of custom layers.
+OWN_MODULES = "own_cells"  # The folder in a bundle, next to this package's folder, with the modules of custom layers.
 
 
 def kind_of(name: str) -> Kind:
@@ -66,7 +66,7 @@ def kind_of(name: str) -> Kind:
 
 
 def cell_class(kind: Kind) -> Any:
-    """Return the kind's cell, usually a class. Raise ImportError or AttributeError if it does not exist.
+    """Return the cell of the kind, which is usually a class. Raise ImportError or AttributeError if it does not exist.
 
     The module of a custom layer must already be imported. It is not imported here, because importing executes its code,
     and a model's folder may come from an untrusted source. models/own_layers.py imports modules if this is permitted.

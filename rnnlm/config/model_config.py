@@ -86,8 +86,8 @@ class ModelConfig(Section):
     )
     counts: int = setting(
         5,
-        "Maximum number of tokens in an n-gram of the n-gram model. This model is counted on the training text. Its "
-        "probabilities are mixed with the network's. With 0, the network is used alone.",
+        "Maximum number of tokens in an n-gram of the n-gram model. The n-grams are counted in the training text. The "
+        "probabilities of the n-gram model are mixed with the network's. With 0, the network is used alone.",
         ge=0,
         le=5,
     )
@@ -154,7 +154,7 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def check_one_hot(self) -> "ModelConfig":
         if self.input == "one-hot" and kind_of(self.kind).units_per_head:
-            raise ValueError(f"input=one-hot needs another kind than {self.kind}")
+            raise ValueError(f"input=one-hot needs a kind other than {self.kind}")
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")
         return self

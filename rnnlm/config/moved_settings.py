@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-MOVED = {  # The former path of each moved field, with the field's present path.
+MOVED = {  # A map from the former path of each moved field to its current path.
     "sequences.maximum_leakage": "gates.leakage_stop_at",
     "training.loss": "training.loss.kind",
     "training.sampled_classes": "training.loss.sampled_classes",
@@ -49,7 +49,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert dotted paths to nested dictionaries, which is the inverse of flatten()."""
+    """Convert dotted paths to nested dictionaries. This is the inverse of flatten()."""
     values: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, field = path.split(".")
@@ -63,7 +63,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 def upgrade(values: Any) -> Any:
     """Return a nested configuration of an older version with moved fields renamed and removed fields left out.
 
-    Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
+    Such configurations are in run folders and deployments. If a field is set at both paths, the value at the current
     path is used. A value that is not a dictionary is returned unchanged.
     """
     if not isinstance(values, dict):

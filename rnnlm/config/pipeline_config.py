@@ -72,7 +72,7 @@ Promote = Literal["never", "if_better", "by_policy"]
 
 
 class RegistryConfig(Section):
-    """Settings of the registered model, and of the decision when a candidate replaces the champion."""
+    """Settings of the registered model, and of the decision whether a candidate replaces the champion."""
 
     model_name: str | None = setting(
         None,
@@ -118,7 +118,7 @@ class RegistryConfig(Section):
     minimum_units: int = setting(
         10,
         "Minimum number of documents for a comparison. If there are fewer than 200 documents, it is the minimum number "
-        "of runs of lines. With fewer of them, no candidate is promoted.",
+        "of runs of lines. If there are fewer, no candidate is promoted.",
         ge=2,
         le=LARGEST_COUNT,
     )

@@ -61,9 +61,9 @@ def preset_settings(name: str) -> dict[str, Any]:
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the preset's size and length if the user has set training.minutes.
+    """Return the values without the preset's network size and training length if the user has set training.minutes.
 
-    The minutes then determine size and length. If the user has also set a length or an initial model, the minutes
+    The minutes then determine this size and length. If the user has also set a length or an initial model, the minutes
     determine nothing, and all values are kept.
     """
     lengths = ("training.epochs", "training.maximum_tokens")
@@ -76,7 +76,7 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 
 
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's nested configuration if `given` names another preset than the configuration of its deployment.
+    """Return a run's nested configuration if `given` names a preset other than that of its deployment.
 
     The web form shows the value of each field in the deployment, or else its default, and submits all fields. Only the
     fields that differ from the shown values are choices of the user. In the same way, only the fields that differ from
@@ -118,7 +118,7 @@ def with_choices(
 
 
 def settings_of(file: Path) -> dict[str, Any]:
-    """Return the settings in a YAML file by dotted path, with moved fields at their present path.
+    """Return the settings in a YAML file by dotted path, with moved fields at their current path.
 
     Empty sections change nothing.
     """
@@ -254,7 +254,7 @@ def parse_value(text: str, annotation: Any) -> Any:
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """Return the types of a union without their annotations."""
+    """Return the types in a union without their annotations."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -263,7 +263,7 @@ def plain_types(annotation: Any) -> set[Any]:
 
 
 def number_of(text: str) -> int | float | str:
-    """Return the number that the text represents, or the text itself."""
+    """Return the number that the text represents, or the text itself if it is not a number."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)

@@ -28,11 +28,11 @@ class Section(BaseModel):
         """Raise ValueError if the section is incompatible with the PipelineConfig that contains it."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new values of a resumed run's fields, given `changes` of fields in `changeable`."""
+        """Return all fields that change in a resumed run if the user makes these `changes`."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return the names and values that pages about a run show of this section.
+        """Return the names and values of this section that pages about a run show.
 
         The dictionary may be empty if all values are the defaults.
         """
@@ -108,7 +108,7 @@ def fact_of(field: FieldInfo, name: str) -> Any:
 def result_settings(section: Section) -> dict[str, Any]:
     """Return the section as JSON values, from which stages compute the keys of their outputs.
 
-    Fields that cannot change a result are omitted, and so are later fields with their default.
+    Fields that cannot change a result are omitted, and so are fields that were added later if they have their default.
     """
     section = section.resolved()
     values = section.model_dump(mode="json")

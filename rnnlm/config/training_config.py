@@ -14,14 +14,14 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 class LossConfig(Section):
     kind: Literal["exact", "sampled"] | None = setting(
         None,
-        "Kind of the training loss. `sampled` is faster on a CPU with a large vocabulary. Evaluation always uses the "
-        "exact softmax. If null, it is `exact` on a GPU and `sampled` otherwise.",
+        "Kind of the training loss. `sampled` is faster than `exact` on a CPU if the vocabulary is large. Evaluation "
+        "always uses the exact softmax. If null, it is `exact` on a GPU and `sampled` otherwise.",
     )
     sampled_classes: Size = setting(1_024, "Number of classes in the sample of each step if kind is `sampled`.")
     weighting: Literal["tokens", "batches"] = setting(
         "tokens",
-        "Unit with equal weight in the gradients. `tokens`: each token, and a batch of short sentences therefore has a "
-        "lower weight. `batches`: each batch, by the mean over its tokens.",
+        "Unit with equal weight in the gradients. `tokens`: each token, so a batch of short sentences has a lower "
+        "weight than a batch of long ones. `batches`: each batch, by the mean over its tokens.",
     )
 
     @property
@@ -53,8 +53,8 @@ class OptimizerConfig(Section):
         """Return the peak learning rate for a model of this kind and size.
 
         The changes of a wide tanh unit's inputs add up. At the learning rate for 256 units, many units of a layer of
-        1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 /
-        width for hidden matrices under Adam. Here the same rate applies to the embedding, which would then learn too
+        1,024 saturate and do not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate proportional to 1 / width
+        for hidden matrices trained with Adam. Here the same rate applies to the embedding, which would then learn too
         slowly. Hence the exponent is smaller than 1.
         """
         if self.learning_rate is not None:
@@ -79,7 +79,7 @@ class ScheduleConfig(Section):
         0.5, "Factor by which the learning rate is multiplied on each plateau of the validation loss."
     )
     plateau_patience: PositiveInt = setting(
-        2, "Number of consecutive validations without a better loss after which the learning rate is lowered."
+        2, "Number of consecutive validations without a new lowest loss after which the learning rate is lowered."
     )
 
 
@@ -131,13 +131,14 @@ class ValidationConfig(Section):
     evaluations: PositiveInt = setting(3, "Number of validations during training.")
     tokens: PositiveInt | None = setting(
         20_000,
-        "Number of predicted tokens per validation. They are from the validation lines for selection. These are half "
-        "of the validation lines, chosen by their content. If null, all lines for selection are used.",
+        "Number of predicted tokens per validation. They are taken from the validation lines for model selection, "
+        "which are about half of all validation lines, chosen by their content. If null, all lines for model selection "
+        "are used.",
     )
     early_stopping_patience: PositiveInt | None = setting(
         None,
-        "Number of consecutive validations without a better perplexity after which training stops. If null, it never "
-        "stops early.",
+        "Number of consecutive validations without a new lowest perplexity after which training stops. If null, "
+        "training never stops early.",
     )
 
 
@@ -153,7 +154,8 @@ class CheckpointsConfig(Section):
 
 class DivergenceConfig(Section):
     explosion_factor: Annotated[float, Field(gt=1.0, le=LARGEST_FLOAT)] = setting(
-        10.0, "Ratio of the training loss to the loss of a uniform guess. If it is exceeded, training has diverged."
+        10.0,
+        "Maximum ratio of the training loss to the loss of a uniform guess. If it is exceeded, training has diverged.",
     )
     retries: NonNegativeInt = setting(
         0, "Maximum number of rollbacks to the last good checkpoint. Each of them halves the learning rate."

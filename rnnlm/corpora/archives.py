@@ -93,7 +93,7 @@ def is_absolute(name: str) -> bool:
 
 
 class StrictMember(tarfile.TarInfo):
-    """A tar header that raises an error if it is damaged, truncated or oversized.
+    """A tar header that raises an error if it is damaged, truncated or too large.
 
     tarfile itself would end silently at such a header, or would read any number of bytes into memory.
     """

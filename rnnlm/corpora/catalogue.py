@@ -1,4 +1,4 @@
-"""The catalogue of corpora that are known by a name in rnnlm."""
+"""The catalogue of the corpora that rnnlm knows by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Character profiles, which count how often each character occurs in a text, and a distance of two profiles.
+"""Character profiles, which count how often each character occurs in a text, and the distance between two profiles.
 
-A profile needs no knowledge of the language and no tokenizer. The distance of two profiles is the Jensen-Shannon
-distance of their frequency distributions, with logarithms to base 2. It is 0 for equal distributions and 1 for texts
-without a common character. `benchmarks/gates.py` prints examples.
+A profile needs no knowledge of the language and no tokenizer. The distance between two profiles is the Jensen-Shannon
+distance between their frequency distributions, with logarithms to base 2. It is 0 for equal distributions and 1 for
+texts without a common character. `benchmarks/gates.py` prints examples.
 """
 
 import math
@@ -47,7 +47,7 @@ def chunks(text: Path) -> Iterator[str]:
 
 
 def character_distance(one: Profile, other: Profile) -> float:
-    """Return the Jensen-Shannon distance of two profiles, from 0 to 1. If one of them is empty, return 0."""
+    """Return the Jensen-Shannon distance between two profiles, from 0 to 1. If one of them is empty, return 0."""
     totals = sum(one.values()), sum(other.values())
     if 0 in totals:
         return 0.0

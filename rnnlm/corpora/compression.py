@@ -33,7 +33,7 @@ MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, which is the format before xz.
+    "lzma": (b"\x5d\x00\x00",),  # The signature of .lzma files, whose format preceded xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
 # The logarithm to base 2 of the largest window, which `zstd --long=31` writes. By default libraries refuse windows
@@ -44,7 +44,7 @@ LARGEST_WINDOW_LOG = 31
 class Meter:
     """A counter of the bytes that a file unpacks to.
 
-    The counter raises CorpusError as soon as the bytes exceed a configured limit.
+    The counter raises CorpusError as soon as their number exceeds a configured limit.
     """
 
     def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:
@@ -138,7 +138,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
-    """Return the file, which is decompressed if its first bytes are those of a known compression."""
+    """Return the file, which is decompressed if its first bytes are those of a known compression format."""
     opened = OpenFile(raw, uncompressed_name(name), label, meter)
     kind = compression_of(opened.head)
     if kind is None:

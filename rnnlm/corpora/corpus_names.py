@@ -40,8 +40,8 @@ def corpus_name(config: CorpusConfig) -> str:
 def name_of(stem: str) -> str:
     """Convert a stem to a name of at most 63 characters, which are a-z, 0-9 and dashes.
 
-    Letters of other scripts are transliterated. If more than case and separators is lost, a digest of the stem is
-    appended.
+    Letters of scripts other than Latin are transliterated. If more than case and separators is lost, a digest of the
+    stem is appended.
     """
     # The stem is normalised, because file systems differ in how they compose characters such as é.
     stem = unicodedata.normalize("NFC", stem)

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-# The largest number of characters in a cell. Without a limit, an unclosed quote would read the whole file into memory.
+# The largest number of characters in a cell. Without a limit, an unclosed quote would cause the whole file to be read
+# into memory.
 MAXIMUM_CELL_CHARACTERS = 64 << 20
 # The possible delimiters of each kind of file. The first one is used, unless the first row does not contain it.
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
@@ -31,7 +32,7 @@ class Dialect(NamedTuple):
     """The delimiter and the quoting of the cells of a file.
 
     Quoting is `doubled` if a quote within a quoted cell is doubled, and `backslash` if a backslash precedes it, as in
-    files of Spark and MySQL. With `none`, a quote is an ordinary character, and each line is a row.
+    files that Spark and MySQL write. With `none`, a quote is an ordinary character, and each line is a row.
     """
 
     delimiter: str
@@ -110,10 +111,10 @@ def usual_dialect(kind: str) -> Dialect:
 def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "auto") -> Dialect:
     """Return the dialect that best fits the lines at the beginning of a file.
 
-    This is the dialect with the fewest odd lines. A line is odd if its row is damaged or has another number of cells
-    than the first row. In a table of sentences, an unpaired quote would join all lines up to the next quote. Hence a
-    tsv file is read as quoted only if a cell or the headings show that it is. A csv file is read as unquoted if quotes
-    join lines that are rows themselves.
+    This is the dialect with the fewest odd lines. A line is odd if its row is damaged or does not have as many cells as
+    the first row. In a table of sentences, an unpaired quote would join all lines up to the next quote. Hence a tsv
+    file is read as quoted only if a cell or the headings show that it is. A csv file is read as unquoted if quotes join
+    lines that are rows themselves.
 
     Args:
         text: The beginning of the file, with line feeds as line ends.
@@ -150,7 +151,7 @@ def shows_quoting(lines: list[str], delimiter: str) -> bool:
 class OddLines(NamedTuple):
     """A measure of how well a dialect fits the lines of a file."""
 
-    odd: int  # The number of lines in rows that are damaged or have another number of cells than the first row.
+    odd: int  # The number of lines in rows that are damaged or do not have as many cells as the first row.
     longest_row: int  # The number of lines in the longest row.
 
 

@@ -1,4 +1,4 @@
-"""The present text of a source, stored under its digest with a note about its origin.
+"""The current text of a source, stored under its digest with a note about its origin.
 
 If the source changes, the new text is stored as well.
 """
@@ -36,7 +36,7 @@ TEXT_SETTINGS = (
 
 
 def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
-    """Return the note of the source's present text, and whether this text was already stored.
+    """Return the note of the source's current text, and whether this text was already stored.
 
     If the text is not stored, it is read or downloaded first.
     """

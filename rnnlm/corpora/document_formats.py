@@ -36,7 +36,7 @@ class DocumentReader(Protocol):
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
         """Return the versions of the libraries that extract the text of the given files.
 
-        Another version may extract other text. A missing library has the version "".
+        A different version may extract different text. A missing library has the version "".
         """
 
 

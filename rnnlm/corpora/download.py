@@ -90,8 +90,8 @@ def configured_source(config: CorpusConfig) -> Source:
         check_roles(config.source, named_splits(names))
         if unclear := unclear_split_names(names):
             logger.warning(
-                "%s: these files are read as ordinary text, not as splits: %s;\n"
-                "name a split test.txt, or news-test.txt beside news-train.txt",
+                "%s: these files are read as ordinary text, because their names do not name a split: %s;\n"
+                "if a file is a split, name it test.txt, or news-test.txt next to news-train.txt",
                 config.source,
                 shortened(unclear),
             )
@@ -140,7 +140,7 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
     """Return the text with the configured digest from the rnnlm home, from the shared storage or from its source.
 
-    Raise CorpusError if the stored text is damaged, or if the source now has another text.
+    Raise CorpusError if the stored text is damaged, or if the source now has a different text.
     """
     folder, digest = inside(home.corpora, config.text_digest[:16]), config.text_digest
     if find_storage() is not None and not folder.exists():

@@ -18,7 +18,8 @@ COMPARED_WORDS = 400
 # code, and of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
 APOSTROPHE = math.log(0.2)
-# A language with fewer non-ASCII letters counts as one with this number, because each of them would be too probable.
+# A language with fewer non-ASCII letters is treated as if it had this number of them. Otherwise, each of its few
+# letters would be too probable.
 FEWEST_LETTERS = 5
 # The mean log-probability of the characters below which the text is in no known language.
 LEAST_MEAN = math.log(0.006)
@@ -31,7 +32,8 @@ MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0
 LENIENCE = 1.0
 # The log-probability that each frequent short word of the language adds, and the largest sum that these words add.
 SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0
-# The log-probability that each ASCII letter adds which the language does not use, and the lowest sum that they add.
+# The log-probability that is added for each ASCII letter that the language does not use, and the lowest sum of these
+# terms.
 FOREIGN_LETTER, MOST_FOR_FOREIGN_LETTERS = -0.7, -2.8
 NO_ASCII_LETTERS = bytes(code for code in range(256) if code >= 0x80 or not chr(code).isalpha())
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
@@ -182,7 +184,7 @@ def rivals(data: bytes, guess: str) -> list[str]:
 def fits(data: bytes) -> tuple[dict[str, float], int]:
     """Return the mean log-probability of a character in each encoding, and the number of characters beyond ASCII.
 
-    The result is empty if the data is ASCII or no text.
+    The result is empty if the data is ASCII or is not text.
     """
     if len(CONTROL.findall(data)) > MOST_CONTROLS * len(data) or data.isascii():
         return {}, 0

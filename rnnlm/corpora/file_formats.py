@@ -34,7 +34,7 @@ DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
 OFFICE = "a document in a format that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
-OTHER_SPLIT = "other files name their split and this one does not; rename it"
+OTHER_SPLIT = "other files name their split and this file does not; rename this file"
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def detect_format(head: bytes, name: str) -> str:
 
     Args:
         head: The first bytes, decompressed.
-        name: The file's name without the suffix of a compression.
+        name: The file's name without a compression suffix.
     """
     if head.startswith(PARQUET_MARK):
         return "parquet"
@@ -75,7 +75,7 @@ def detect_format(head: bytes, name: str) -> str:
     suffix = suffix_of(name)
     if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
         if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
-            raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
+            raise DocumentError(f"is an HTML page and not a {suffix} file; {PAGE_INSTEAD}")
         return "html"  # The content alone decides, because a saved page may have any suffix.
     # Files without a suffix may be JSON lines, such as the part files of Spark.
     if not suffix and JSON_BEGINNING.match(head):

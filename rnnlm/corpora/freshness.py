@@ -1,4 +1,4 @@
-"""Notes about texts that were read or downloaded, by which it is decided when a server or hub is asked for changes."""
+"""Notes about texts that were read or downloaded, which determine when a server or hub is asked for changes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -14,8 +14,8 @@ FEWEST_PAIRS = 50  # The smallest number of pairs of neighbouring lines from whi
 WIDEST = 120  # The largest width of a wrapped line in characters.
 # The smallest fraction of the width that a wrapped line fills. The rest may be empty if a long word did not fit.
 NEARLY_FULL = 0.7
-FULL_SHARE = 0.8  # The smallest fraction of nearly full lines, among lines before another line, in a wrapped text.
-# The smallest fraction of lines that do not end a sentence, among lines before another line, in a wrapped text.
+FULL_SHARE = 0.8  # In a wrapped text, the smallest fraction of nearly full lines among lines that another line follows.
+# In a wrapped text, the smallest fraction of lines that do not end a sentence among lines that another line follows.
 BROKEN_SHARE = 0.3
 SENTENCE_ENDS = ".!?:;\"'”’)"
 

@@ -37,8 +37,8 @@ def fetch(
     """Download `url` to `target`. Return the received version, or None if the server still has the known one.
 
     A complete file with the expected sha256 is used without a request. If no version is known and the server is
-    unavailable, a complete file of an earlier run is used, with a warning. If all attempts fail, raise FetchError if a
-    later run may succeed, otherwise CorpusError.
+    unavailable, a complete file that an earlier run downloaded is used, with a warning. If all attempts fail, raise
+    FetchError if a later run may succeed, otherwise CorpusError.
 
     Args:
         downloads: A folder on the same disk as `target`, with incomplete and complete files.
@@ -86,7 +86,7 @@ class Download:
         """Download the file in several attempts. Return False if the server still has the known version."""
         kept = self.kept
         if kept.whole_sha256 and file_digest(kept.path) != kept.whole_sha256:
-            logger.warning("%s: the file differs from its sha256, so it is downloaded again", kept.path)
+            logger.warning("%s: the kept file differs from its sha256, so the file is downloaded again", kept.path)
             kept.discard()
         for attempt in range(1, self.policy.attempts + 1):
             if self.sha256 and kept.whole_sha256 == self.sha256:
@@ -110,18 +110,19 @@ class Download:
                 if not resumed or is_last:
                     raise
                 logger.warning(
-                    "%s: the rest does not fit the bytes kept from before; the download starts over", self.label
+                    "%s: the rest does not fit the bytes that were received earlier; the download starts over",
+                    self.label,
                 )
         raise AssertionError("unreachable")
 
     def use_earlier(self, error: TransientError) -> bool:
-        """Return True if a complete file of an earlier run can be used although the server is unavailable.
+        """Return True if a complete file that an earlier run downloaded can be used while the server is unavailable.
 
         Raise FetchError if there is no such file.
         """
         self.kept.discard_unless_resumable(self.sha256)
         if self.kept.whole_sha256 and self.known is None:
-            logger.warning("%s\nThe file that was downloaded before is used.", error)
+            logger.warning("%s\nThe file that an earlier run downloaded is used.", error)
             return True
         size = self.kept.size
         kept = f", {size:,} bytes are kept for the next attempt" if size else ""
@@ -155,7 +156,7 @@ class Download:
             if reaction is Reaction.START_OVER:
                 kept.discard()
                 raise TransientError(
-                    f"{self.label}: the server's file differs from the bytes kept from before; run again"
+                    f"{self.label}: the server's file does not fit the bytes that were received earlier; run again"
                 )
             if reaction is Reaction.STORE:
                 kept.begin(self.label, version)

@@ -29,17 +29,17 @@ class FetchPolicy:
 
     attempts: int = 5  # The largest number of attempts to download a file.
     connect_seconds: float = 10.0
-    read_seconds: float = 60.0  # The maximum time between two reads of a response in seconds.
+    read_seconds: float = 60.0  # maximum time in seconds between two reads of a response.
     # The longest wait before the second attempt. The limit doubles with each further attempt.
     backoff_seconds: float = 1.0
     # The maximum wait between two attempts, even if the server requests a longer one.
     maximum_wait_seconds: float = 60.0
     maximum_bytes: float = math.inf
-    maximum_seconds: float = math.inf  # The maximum time of all attempts together in seconds.
+    maximum_seconds: float = math.inf  # maximum time in seconds of all attempts together.
 
 
 class TransientError(FetchError):
-    """An error of one attempt, after which a later attempt may succeed. `after_seconds` is the server's Retry-After."""
+    """An error of one attempt. A later attempt may succeed. `after_seconds` is the server's Retry-After."""
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class RedirectsByHand(requests.Session):
 
 @contextlib.contextmanager
 def network_errors_explained(label: str) -> Iterator[None]:
-    """Raise TransientError in place of errors of requests and urllib3, or CorpusError if the address is invalid."""
+    """Raise TransientError in place of requests' and urllib3's errors, or CorpusError if the address is invalid."""
     try:
         yield
     except ValueError:
@@ -64,7 +64,7 @@ def network_errors_explained(label: str) -> Iterator[None]:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    # Reading the raw stream raises errors of urllib3 instead of requests.
+    # Reading the raw stream raises the error types of urllib3 instead of those of requests.
     except urllib3.exceptions.HTTPError as error:
         raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 

@@ -29,7 +29,7 @@ from rnnlm.storage.home import atomic_file
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # The timeout of requests to the hub, in seconds.
-LOOK_SECONDS = 5.0  # The timeout of the check before a run in seconds.
+LOOK_SECONDS = 5.0  # The timeout in seconds of the check before a run.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
@@ -47,7 +47,7 @@ def look_at_hub(source: str) -> None:
 
 
 def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str:
-    """Return the present commit of the data set."""
+    """Return the current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
 
@@ -129,7 +129,7 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Raise FetchError or CorpusError in place of the many errors of `datasets` and `huggingface_hub`.
+    """Raise FetchError or CorpusError in place of the many errors that `datasets` and `huggingface_hub` raise.
 
     FetchError means that a later attempt may succeed.
     """
@@ -170,7 +170,7 @@ def is_unreachable(error: BaseException | None) -> bool:
 def is_transient(error: Exception) -> bool:
     """Return True if the network or the hub failed.
 
-    Return False if the hub refuses the request, as with a wrong token.
+    Return False if the hub refuses the request, for instance because of a wrong token.
     """
     packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)

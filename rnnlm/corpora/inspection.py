@@ -1,4 +1,4 @@
-"""The inspection of a local source, which is read into a temporary folder as by the corpus stage."""
+"""The inspection of a local source, which is read into a temporary folder in the same way as by the corpus stage."""
 
 import tempfile
 import unicodedata
@@ -19,9 +19,9 @@ from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
 INSPECTED_BYTES = 32 << 20  # The largest number of bytes of text that are inspected, which takes some seconds.
-SECONDS_TO_START = 10.0  # The seconds that `rnnlm run` needs to start.
-# The seconds of `rnnlm run` per byte of the corpus, measured for python-docs with default settings on 2 idle CPU cores;
-# see README.
+SECONDS_TO_START = 10.0  # The number of seconds that `rnnlm run` needs to start.
+# The seconds that `rnnlm run` takes per byte of the corpus, measured for python-docs with default settings on 2 idle
+# CPU cores; see README.
 SECONDS_PER_BYTE = 170 / 4_600_000
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # Scripts that have no spaces between words.
 SCRIPTS = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "FULLWIDTH": "Latin", "HALFWIDTH": "Kana"}
@@ -56,9 +56,9 @@ class Inspection(Record):
     ground: DecisionGround | None
     # The smallest number of documents or runs of lines in a comparison with the champion that can lead to a promotion.
     minimum_units: int
-    training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
+    training_seconds: float  # The estimated time that `rnnlm run` takes with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
-    refusal: str | None  # The message of the error with which a run would end, or None if it would not.
+    refusal: str | None  # The message of the error with which a run would end, or None if it would succeed.
     advice: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
 

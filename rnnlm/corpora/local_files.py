@@ -101,7 +101,7 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
 
 
 def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
-    """Return the error for a source in which no file can be read."""
+    """Return the error to raise for a source in which no file can be read."""
     reasons = {one.reason for one in left_out} - {NO_TEXT}
     there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
     return CorpusError(

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-# The distribution's name for each imported name. constraints.txt pins the versions of all distributions.
+# The name of the distribution that provides each imported name. constraints.txt pins the versions of all distributions.
 LIBRARIES = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-# The version of the extraction, which is part of the corpus's key. Increase it when the same sources give another text.
+# The version of the extraction, which is part of the corpus's key. Increase it when the same sources give a different
+# text.
 EXTRACTION_VERSION = "2"
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 # A role in reStructuredText: :func:`~os.walk` becomes os.walk.
@@ -90,7 +91,7 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
+    """Yield the docstrings of a file from top to bottom, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
     # A file that cannot be parsed, such as a template or one in another encoding, is skipped.
@@ -129,7 +130,7 @@ def prose_sentences(docstring: str) -> Iterator[str]:
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
     """Yield the paragraphs of a docstring. A bullet begins a paragraph, and literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
-    # The indent of the line before the present literal block, or None outside of a block.
+    # The indent of the line before the current literal block, or None outside of a block.
     literal_indent: int | None = None
     doctest = False
     for line in [*docstring.expandtabs().split("\n"), ""]:

@@ -46,7 +46,7 @@ class ReadingReport:
         self.above, self.all_must_decode = above, all_must_decode
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
-        # The error of the first table that is damaged or does not have the column.
+        # The error that was raised for the first table that is damaged or does not have the column.
         self.refused: TableError | None = None
         self.any_piece = False  # True if any piece of text was read.
         self.noted: set[tuple[str, str]] = set()  # The file and the subject of each note.

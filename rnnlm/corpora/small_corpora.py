@@ -98,7 +98,7 @@ def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
     repeated = f", repeated in {lines:,} lines" if lines > different else ""
     return (
         f"this text has only {there}{repeated}; at least {needed} different ones are needed for {needed} splits;\n"
-        "write each sentence on a line of its own, add text, or give a folder with train.txt, valid.txt and test.txt"
+        "write each sentence on a separate line, add text, or give a folder with train.txt, valid.txt and test.txt"
     )
 
 

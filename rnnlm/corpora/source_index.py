@@ -15,7 +15,7 @@ AT_ONCE = 65_536  # The number of entries that are read at once.
 
 @dataclass(frozen=True)
 class SourceIndex:
-    """The sources of one corpus file, in their order."""
+    """The sources of one corpus file, in the order of the text."""
 
     starts: np.ndarray  # The byte offset at which each source starts, (sources,) uint64.
     digests: np.ndarray  # The first bytes of the sha256 of each source, (sources, 8) uint8.

@@ -80,7 +80,7 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A hint in a file name at a split.
+    """A hint at a split in a file name.
 
     The hint counts if another name of the same group contains a hint at another split.
     """
@@ -120,7 +120,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
 
 
 def claims_of(name: str) -> Iterator[Claim]:
-    """Yield the hints at splits in the folders and the name of a file."""
+    """Yield the hints at splits in the name of a file and in the names of its folders."""
     path = PurePosixPath(uncompressed_name(name.lower()))
     for index, part in enumerate(path.parent.parts):
         if part in SPLIT_OF_WORD:

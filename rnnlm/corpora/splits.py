@@ -31,7 +31,7 @@ DOCUMENT_LINES = 50
 DOCUMENT_BYTES = 8_192  # The maximum size of a document in bytes, unless a single line is larger.
 # The number of bytes in which a blank line is searched for. A document starts after the blank line.
 SEARCHED_BYTES = 65_536
-# The number of sources from which on whole sources are held out. With fewer sources, a split of 5 % would often be
+# The smallest number of sources for which whole sources are held out. With fewer sources, a split of 5 % would often be
 # empty.
 SOURCES_TO_SPLIT_BY = 100
 NO_LETTER = re.compile(r"[\W\d_]+")
@@ -100,7 +100,7 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
 
 
 def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
-    """Return the digest of 8 bytes that determines the split of a document.
+    """Return the 8-byte digest that determines the split of a document.
 
     If there are few sources, this is the document's own digest. If there are many, it is the digest of the document's
     source. If the number of sources is between half of SOURCES_TO_SPLIT_BY and SOURCES_TO_SPLIT_BY, it is the smaller
@@ -112,7 +112,7 @@ def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
 
 
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
-    """Return the split of a document, given its key of 8 bytes.
+    """Return the split of a document, given its 8-byte key.
 
     The key is read as a fraction of 1. The document belongs to the test split if key < test, otherwise to the
     validation split if key < test + valid, where `test` and `valid` are the fractions in `shares`.
@@ -196,7 +196,7 @@ def paragraphs(
     before it.
     """
     gathered: list[bytes] = []
-    # Whether the present paragraph is long, whether it has text, and whether blank lines follow its text.
+    # Whether the current paragraph is long, whether it has text, and whether blank lines follow its text.
     is_long = text_seen = blank_after = False
     offset = size = 0
     borders = iter(starts)

@@ -15,7 +15,8 @@ from rnnlm.corpora.text_encoding import Decoding, single_lines
 # whole.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-# The number of objects at the beginning of a JSON Lines file in which a column is searched. One of them must have it.
+# The number of objects at the beginning of a JSON Lines file in which a column is searched for. One of them must have
+# it.
 SEARCHED_ROWS = 1_024
 NO_VALUE = object()
 
@@ -77,7 +78,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """Return the dialect of a csv or tsv file from its beginning. Record a note if another dialect was possible."""
+    """Return the dialect of a csv or tsv file from its beginning. Record a note if a different one is possible."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"

@@ -17,7 +17,7 @@ from rnnlm.storage.records import CorpusRecord, Record
 
 PARTS = "parts.json"  # The name of a file with a list of Part, which has one entry for each file and archive member.
 COMPARED_BYTES = 1 << 20  # The number of bytes that are compared at once.
-# The number of bytes, between the common beginning and end of two files, up to which lines are compared.
+# The largest number of bytes between the common prefix and the common suffix of two files whose lines are compared.
 LONGEST_COMPARISON = 1 << 25
 NEW_LINES_SHOWN = 5
 
@@ -153,7 +153,7 @@ def chunks(text: memoryview) -> Iterator[bytes]:
 
 
 def common_beginning(one: memoryview, other: memoryview) -> int:
-    """Return the length of the common beginning in bytes."""
+    """Return the length in bytes of the longest common prefix of two texts."""
     length = 0
     for mine, its in zip(chunks(one), chunks(other), strict=False):
         if mine != its:
@@ -163,5 +163,5 @@ def common_beginning(one: memoryview, other: memoryview) -> int:
 
 
 def common_end(one: memoryview, other: memoryview) -> int:
-    """Return the length of the common end in bytes."""
+    """Return the length in bytes of the longest common suffix of two texts."""
     return common_beginning(one[::-1], other[::-1])

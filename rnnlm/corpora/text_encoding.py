@@ -60,7 +60,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
 
 
 def encoding_of(head: bytes, configured: str) -> str:
-    """Return the encoding of the byte-order mark, or the configured encoding if there is no mark."""
+    """Return the encoding that a byte-order mark indicates, or the configured encoding if there is no mark."""
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
@@ -125,7 +125,8 @@ class Decoding(NamedTuple):
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
     # A function that records a note about the file; see ReadingReport.note.
     note: Callable[..., object] = lambda label, what, about="": None
-    # If true, a file is text if its first chunk is. In the rest of the file, undecodable bytes are replaced.
+    # If true, a file is treated as text if its first chunk is text. In the rest of the file, undecodable bytes are
+    # replaced.
     to_the_end: bool = False
 
 
@@ -156,8 +157,8 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
 def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
     """Return the encoding of a file's first bytes, and their text with line feeds as line ends.
 
-    The encoding is that of the byte-order mark, the configured one, or a guess. Raise EncodingError if the bytes are
-    not text.
+    The encoding is the one that a byte-order mark indicates, the configured one, or a guess. Raise EncodingError if the
+    bytes are not text.
     """
     check_encoding(decoding.encoding)
     decoder = Decoder(label, decoding, encoding_of(beginning[:4], decoding.encoding))
@@ -166,7 +167,7 @@ def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple
 
 
 class Decoder:
-    """A decoder of a file, chunk by chunk, which treats undecodable bytes as corpus.undecodable specifies."""
+    """A decoder that decodes a file chunk by chunk and treats undecodable bytes as corpus.undecodable specifies."""
 
     def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
         self.label, self.decoding, self.encoding = label, decoding, encoding
@@ -194,7 +195,7 @@ class Decoder:
         From this chunk on, undecodable bytes are replaced instead of raising an error. `waiting` contains the bytes of
         an incomplete character before the chunk.
         """
-        # The error about a missing byte-order mark of UTF-16 has no attribute `start`.
+        # The error that is raised if UTF-16 has no byte-order mark lacks the attribute `start`.
         data, start = waiting + chunk, getattr(error, "start", 0)
         place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
         window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
@@ -209,7 +210,7 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        # This is the error of a missing byte-order mark or of an encoding that does not support error handlers.
+        # This error is raised if a byte-order mark is missing, or if the encoding does not support error handlers.
         except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end

@@ -103,7 +103,7 @@ class CorpusWriter:
 
     @property
     def files(self) -> dict[str, str]:
-        """Return the name of the text file for each split or "text"."""
+        """Return the name of the text file of each role, which is a split or "text"."""
         return {role: file.path.name for role, file in self.roles.items()}
 
     @property

@@ -18,7 +18,7 @@ KEY_DIGITS = 16
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
-    """Sample at most maximum_documents training documents, or return a corpus of no more documents unchanged.
+    """Sample at most maximum_documents training documents. Return a smaller corpus unchanged.
 
     The sample is found by reading the text once, and is stored in home.corpora/known. If maximum_documents is None, the
     corpus is not sampled. Raise CorpusError if the sample would be empty.

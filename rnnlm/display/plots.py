@@ -34,7 +34,7 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
 def set_legend(figure: Any, *panels: Any) -> None:
     """Add a legend with the labels of the panels below all panels, where it covers no curve.
 
-    A label of several panels is shown once.
+    A label that several panels have is shown once.
     """
     found = [axes.get_legend_handles_labels() for axes in panels]
     handles = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}

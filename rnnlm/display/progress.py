@@ -31,7 +31,7 @@ LISTENERS: list[Listener] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call `listener` for every progress report inside the context. It must return at once and not raise an error."""
+    """Call `listener` for every progress report in the context. It must return at once and not raise errors."""
     LISTENERS.append(listener)
     try:
         yield

@@ -153,7 +153,7 @@ def visible(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return the text with control characters escaped as by visible(), but with its line breaks, tabs and spaces."""
+    """Return the text with control characters escaped as in visible(), except for line breaks, tabs and spaces."""
     return re.sub(
         r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
     )

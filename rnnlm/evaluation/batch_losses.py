@@ -69,8 +69,8 @@ def finite(nll_nats: np.ndarray) -> np.ndarray:
     """Return the losses. Raise ModelError if one is not finite because values of the network have overflowed."""
     if not np.isfinite(nll_nats).all():
         raise ModelError(
-            "the model's loss on this text is not finite, because its states or weights are too large;\n"
-            "train it again, with a smaller learning rate or another nonlinearity"
+            "the loss on this text is not finite, because the model's states or weights are too large;\n"
+            "train the model again, with a smaller learning rate or another nonlinearity"
         )
     return nll_nats
 

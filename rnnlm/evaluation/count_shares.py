@@ -34,7 +34,7 @@ MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
-    """Return the mixture of the network and the n-gram model of the training split, and the seconds of counting.
+    """Return the mixture of the network and the training split's n-gram model, and the seconds that counting took.
 
     The weights are fitted on the validation lines for selection. `network_nll_nats` contains the network's losses on
     the validation split, (predicted tokens,), in the order of the text. If it is None, there is no network.

@@ -107,7 +107,7 @@ def document_losses(
     tail_dtype: torch.dtype = torch.float32,
     known_nll: Iterator[float] | None = None,
 ) -> DocumentLosses:
-    """Return the losses of the texts in order. All texts together must fit into memory.
+    """Return the losses of the texts in the given order. All texts together must fit into memory.
 
     Args:
         model: The model.
@@ -116,7 +116,8 @@ def document_losses(
         cut: The settings by which the documents are split into rows.
         batch_size: The number of rows in a batch, which changes the results only by rounding.
         tail_dtype: The precision of products with rare classes; see LogNormalizer.
-        known_nll: The losses of all tokens in order, if they are known. The model is then not evaluated.
+        known_nll: The losses of all tokens in the order of the texts, if they are known. The model is then not
+            evaluated.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_texts = list(chain.from_iterable(documents))

@@ -63,8 +63,8 @@ def explain(
 ) -> Explanation:
     """Return an explanation of the text, which the model reads token by token.
 
-    The text is split into rows as by document_losses(). `alternatives` is the number of most probable tokens to list
-    per step. `check` is called before each step, and may raise an exception to stop the explanation.
+    The text is split into rows in the same way as in document_losses(). `alternatives` is the number of most probable
+    tokens to list per step. `check` is called before each step, and may raise an exception to stop the explanation.
     """
     text = LONE_SURROGATE.sub("\ufffd", text)
     (loss,) = document_losses(model, tokenizer, [text], cut)

@@ -46,7 +46,7 @@ class CorpusForModel:
     score_warnings: tuple[str, ...]
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record, with `reported_as` as its split and with `seen_share`."""
+        """Return the record with `reported_as` as its split, and with its seen_share set."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
@@ -92,7 +92,8 @@ def open_corpus(
     warnings = []
     if seen is None:
         logger.warning(
-            "the model's training text is not in this rnnlm home, so it is unknown whether it has parts of this text"
+            "the model's training text is not in this rnnlm home, so it is unknown whether the "
+            "model was trained on parts of this text"
         )
     elif seen > NOTICEABLE_SHARE:
         warnings.append(

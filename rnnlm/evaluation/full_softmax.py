@@ -62,7 +62,7 @@ class LogNormalizer:
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
         """Return the logarithm of the normalizer of each row, (n,), for `hidden` (n, H)."""
-        if hidden.device.type != "cpu":  # A GPU computes all logits at once, because this is faster.
+        if hidden.device.type != "cpu":  # A GPU computes all logits at once, which is faster than block by block.
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
         # The rows whose sum is outside the range of float32 or close to its limits.

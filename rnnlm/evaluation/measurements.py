@@ -24,7 +24,7 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """A measurement of a trained model by an extension.
+    """A measurement that an extension makes of a trained model.
 
     Its result is stored in the run's folder and reused by later calls of `measure`, unless the last argument is true.
     """

@@ -22,7 +22,7 @@ def score_table(score: SplitScore) -> TableRows:
 
 
 def model_rows(score: SplitScore, of: str = "") -> TableRows:
-    """Return a table row each for the network, the n-gram model and their mixture, as far as they exist.
+    """Return one table row for each of the network, the n-gram model and their mixture that exists.
 
     The rows include the baselines. `of` is the beginning of the headings.
     """

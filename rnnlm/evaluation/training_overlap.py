@@ -36,16 +36,16 @@ DOCUMENTS_AT_ONCE = 10_000
 
 
 class CopiedShares(Record):
-    """The copied fractions of the bytes of a held-out split."""
+    """The fractions of a held-out split's bytes that are copied from elsewhere."""
 
     seen: float  # The fraction of the bytes in lines that also occur in the training split.
     repeated: float  # The fraction of the bytes in lines that occur earlier in the same split.
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
-    """Return the copied fractions of each held-out split that has text, or None if the text no longer exists.
+    """Return how much of each held-out split with text is copied, or None if the text no longer exists.
 
-    They are measured once for each dataset.
+    The fractions are measured once for each dataset.
     """
     home.make(home.descriptions)
     path = home.descriptions / f"copies-{dataset.dataset_id}.json"

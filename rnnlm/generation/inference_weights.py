@@ -17,9 +17,9 @@ from .sampling import Stepper
 class InferenceWeights:
     """A copy of a model's head and of its Elman layers, arranged for fast single steps.
 
-    The copy is valid as long as the weights do not change. The head is stored transposed, because its product with a
-    single row is then several times as fast. The products of the lowest Elman layer with its inputs are stored in a
-    table with one row for each token. Creating the copy takes as long as generating about 100 tokens, so it should be
+    The copy is valid as long as the weights do not change. The head is stored transposed, because this makes its
+    product with a single row several times faster. The products of the lowest Elman layer with its inputs are stored in
+    a table with one row for each token. Creating the copy takes as long as generating about 100 tokens, so it should be
     created once for many texts.
     """
 
@@ -129,7 +129,7 @@ class ElmanStepper(StackStepper):
 
 
 class EnsembleStepper:
-    """A sampling.Stepper for an ensemble, which calls the stepper of each network."""
+    """A sampling.Stepper for an ensemble. It calls the stepper of each network."""
 
     def __init__(self, ensemble: LanguageModel, members: list[Stepper]) -> None:
         self.ensemble, self.members = ensemble, members

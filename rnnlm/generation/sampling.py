@@ -144,8 +144,8 @@ def argmax_ids(logits: Tensor) -> list[int]:
         largest, found = logits.gather(-1, places).float().cpu().numpy(), places[:, 0].cpu().numpy()
     if not np.isfinite(largest).all():
         raise ModelError(
-            "the model's logits are not finite after this text, because its states or weights are too large;\n"
-            "train it again, with a smaller learning rate or another nonlinearity"
+            "the logits after this text are not finite, because the model's states or weights are too large;\n"
+            "train the model again, with a smaller learning rate or another nonlinearity"
         )
     ids: list[int] = found.tolist()
     return ids

@@ -21,7 +21,8 @@ try:
 except ImportError:
     triton = None
 
-# The largest number of classes that a program can hold at once. On an H200, it is faster to read longer rows twice.
+# The largest number of classes that a program can hold at once. On an H200, reading longer rows twice is faster than
+# holding them.
 WIDEST_ROW = 8_192
 # The number of classes of a long row that are read at once, and the number of warps of a program.
 CLASSES_AT_ONCE, WARPS = 2_048, 4

@@ -112,8 +112,8 @@ class CountModel:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
         """
-        # The contexts are searched in the order of the tree, which is three times as fast: each binary search ends
-        # close to the previous one, so the memory that it reads is cached.
+        # The contexts are searched in the order of the tree, which is three times as fast as a random order: each
+        # binary search ends close to the previous one, so the memory that it reads is cached.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]
@@ -211,7 +211,7 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
         if below is not None:
             searched.append(keys_of(level.first_child, below.tokens, vocabulary_size))
         if not all(map(is_ascending, searched)):
-            raise ValueError(f"{FILE}: the counts are not in their order")
+            raise ValueError(f"{FILE}: the n-grams are not in ascending order")
 
 
 def is_ascending(values: np.ndarray) -> bool:

@@ -29,7 +29,7 @@ def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch
     """
     mask = torch.empty(len(rows), columns, device=device)
     if mask.numel():
-        # The seed always has 64 bits, because Triton would compile another kernel for a smaller integer type.
+        # The seed always has 64 bits, because Triton would compile a second kernel for a smaller integer type.
         wide = seed % (1 << 62) + (1 << 62)
         grid = (triton.cdiv(mask.numel(), VALUES_AT_ONCE),)
         numbers = (rows.start, rows.step, columns, mask.numel())

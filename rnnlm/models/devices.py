@@ -60,7 +60,7 @@ def choose_rank_device(name: str) -> torch.device:
 
 
 def has_native_bfloat16() -> bool:
-    """Return True if the CPU multiplies bfloat16 numbers in hardware, without which they are many times slower."""
+    """Return True if the CPU multiplies bfloat16 numbers in hardware. Other CPUs are many times slower at it."""
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
@@ -83,7 +83,7 @@ def machine_facts(device: torch.device) -> list[Any]:
 
 
 def usable_precision(precision: str, device: torch.device) -> str:
-    """Return `precision`, or float32 on a device without native bfloat16, where float32 is faster and more exact."""
+    """Return `precision`, or float32 if the device lacks native bfloat16, so that float32 is faster there."""
     return precision if device.type == "mps" or multiplies_bfloat16(device) else "float32"
 
 

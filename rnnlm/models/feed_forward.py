@@ -15,7 +15,7 @@ class FeedForwardCell(Cell):
     """The layer h = tanh(x_t W_0 + x_{t-1} W_1 + x_{t-2} W_2 + x_{t-3} W_3 + b). Earlier tokens have no effect.
 
     W contains W_0 to W_3 side by side, (input, WINDOW · H). The state has (WINDOW - 1) · H numbers, which are the
-    contributions of the inputs so far to each of the next WINDOW - 1 steps, before b and tanh are applied.
+    contributions of the inputs read so far to each of the next WINDOW - 1 steps, before b and tanh are applied.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:

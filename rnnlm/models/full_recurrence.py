@@ -20,7 +20,7 @@ if triton is not None:
 
 UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
 COLUMNS_AT_ONCE = 64  # The number of columns of U that each program keeps if several programs share the same rows.
-# The largest number of states in a group of rows that several programs share, each of which reads all states.
+# The largest number of states in a group of rows that several programs share. Each program reads all of them.
 MOST_SHARED_STATES = 45_000
 # The distance between two counters, in integers, which puts each counter into a separate cache line.
 COUNTER_STRIDE = 32

@@ -79,7 +79,7 @@ if triton is not None:
         for step in range(steps):
             total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
             place += rows * units
-            # The input of the next step is loaded while the present step is computed.
+            # The input of the next step is loaded while the current step is computed.
             now = tl.load(a + place, inside & (step + 1 < steps), 0.0)
             total = activation(total, nonlinearity)
             h = total.to(states.dtype.element_ty)
@@ -123,7 +123,7 @@ if triton is not None:
             slope = slope_at(h, nonlinearity)
             total = tl.dot(delta, u, input_precision=products) + g
             grad_place -= step_stride
-            # The values of the previous time step are loaded while the present one is computed.
+            # The values of the previous time step are loaded while the current one is computed.
             earlier = inside & (step + 1 < steps)
             g = tl.load(states_grad + grad_place, earlier, 0.0).to(tl.float32)
             h = tl.load(states + place, earlier, 0.0).to(tl.float32)

@@ -118,7 +118,7 @@ class LanguageModel(nn.Module):
     def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
         """Load the content of a model.safetensors.
 
-        If weights are missing or have another shape, raise a RuntimeError that names them.
+        If weights are missing or have the wrong shape, raise a RuntimeError that names them.
         """
         weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
         if self.head.weight is self.embedding.weight and "embedding.weight" in weights:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # The number of time steps in a chunk, which are computed at once.
+CHUNK = 64  # The number of time steps in a chunk. They are computed at once.
 # The lowest and the highest initial bias of the forget gates, as in the authors' implementation.
 FORGET_BIASES = (3.0, 6.0)
 

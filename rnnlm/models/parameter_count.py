@@ -1,4 +1,4 @@
-"""The number of parameters of a configuration, and the size for a given number, without allocating weights."""
+"""The number of parameters of a configuration, and the hidden_size for a given number of parameters."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Checks of config.json and rnnlm.json, which accept only values that training can have written.
+"""Checks of config.json and rnnlm.json. They accept only values that training can have written.
 
 The files may be damaged or come from another user, and their values determine code, shapes and paths. The module is
 copied into every bundle.
@@ -29,7 +29,7 @@ LONGEST_CUT = 1 << 20  # The largest allowed context_length or block_length, in 
 
 
 class SavedCut(NamedTuple):
-    """The settings by which text is split into rows for the model. Its fields are those of document_losses.Cut."""
+    """The settings by which text is split into rows for the model. They implement document_losses.Cut."""
 
     mode: str
     context_length: int
@@ -42,7 +42,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name}: expected an object, found {type(content).__name__}")
+        raise ValueError(f"{path.name}: expected a JSON object, found a value of type {type(content).__name__}")
     return content
 
 

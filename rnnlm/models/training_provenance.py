@@ -25,5 +25,7 @@ def read_training_provenance(folder: Path) -> TrainingProvenance:
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again") from error
     if not all(isinstance(facts.get(name), str) for name in ("dataset_id", "corpus_digest")):
-        raise ModelError(f"{folder}: rnnlm.json does not say what the model was trained on; train or register it again")
+        raise ModelError(
+            f"{folder}: rnnlm.json does not say what the model was trained on; train or register the model again"
+        )
     return TrainingProvenance(facts["dataset_id"], facts["corpus_digest"], SequencesConfig(**cut._asdict()))

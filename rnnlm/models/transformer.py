@@ -55,7 +55,7 @@ class TransformerBlock(Block):
         """Return the result of attention for each query, (b, t, H).
 
         `queries` has shape (b, t, H). `cached` has shape (b, earlier + t, 2, H), and contains the keys and values of
-        `earlier` cached tokens and of the t present tokens. Only the last `known`, (b, 1), of these tokens exist.
+        `earlier` cached tokens and of the t current tokens. Only the last `known`, (b, 1), of these tokens exist.
         """
         total = cached.shape[1]
         index = torch.arange(total, device=cached.device)

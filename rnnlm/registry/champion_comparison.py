@@ -110,8 +110,8 @@ class Contest:
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
         """Compare the candidate with an earlier version, and return the decision.
 
-        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the term for the earlier
-        version in the reason of the decision, such as "champion".
+        If the earlier version cannot be loaded, the candidate is not promoted. `called` is the name that the reason of
+        the decision gives the earlier version, such as "champion".
         """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
@@ -152,7 +152,7 @@ class Contest:
     ) -> Evidence | None:
         """Measure the losses of both models on the documents, and return the evidence.
 
-        `comparison` is the number of candidates that were compared with this rival, including the present one.
+        `comparison` is the number of candidates that were compared with this rival, including the current one.
         """
         if not documents:
             return None
@@ -171,7 +171,7 @@ class Contest:
         return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
 
     def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
-        """Return the reason why the candidate must be better with any policy, or "" if there is no such reason."""
+        """Return the reason why the candidate must be shown to be better under any policy, or "" if there is none."""
         config, dataset = self.candidate.config, self.candidate.dataset
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents

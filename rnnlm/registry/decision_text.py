@@ -13,7 +13,7 @@ DETAILS = " nats per byte on "  # A part of the text in brackets at the end of a
 def unchanged_since(record: TrainedRecord) -> str:
     """Return a text such as `unchanged since 21 Nov 02:04`.
 
-    The time is that of the first training with the same text, settings and program.
+    The time is that of the first training run with the same text, settings and program.
     """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"

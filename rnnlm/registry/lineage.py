@@ -77,12 +77,12 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """Return the tags that the values of `names` name, under the keys of `names`. Missing tags are left out."""
+    """Return a dictionary from each key of `names` to the tag that its value names. Missing tags are left out."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """Return the parent of a version, the parent's parent, and so on, as far as these versions exist."""
+    """Return the parent of a version, the parent's parent, and so on, as long as these versions exist."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

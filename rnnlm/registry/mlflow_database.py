@@ -1,7 +1,7 @@
 """Direct access to MLflow's database in the rnnlm home, for tasks that MLflow's client cannot do or does slowly.
 
-The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2. Paths in the same tables are
-rewritten by rnnlm/tracking/stored_locations.py.
+The tables and the two private methods `_hard_delete_*` are as in MLflow 3.17.2. Paths in the same tables are rewritten
+by rnnlm/tracking/stored_locations.py.
 """
 
 import contextlib

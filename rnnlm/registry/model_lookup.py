@@ -78,7 +78,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
         if len(names) > 1:
             raise ModelError(
                 f"{len(names)} models have a champion; name one, such as {names[0]} "
-                f"(a deployment has it as `model` in `config`);\n{known_models(home)}"
+                f"(in a deployment, set `model` in `config`);\n{known_models(home)}"
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)
@@ -182,8 +182,8 @@ def registered_folder(home: Home, reference: str) -> Path:
     if "model_sha256" in version.facts and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
         raise ModelError(
             f"{reference}: {artifacts}: {damage}.\n"
-            "If the run that trained it is in this home, `rnnlm run` with that run's settings writes the files\n"
-            f"again. Otherwise, roll back to another version: rnnlm rollback {version.name}"
+            "If the run that trained this version is in this home, `rnnlm run` with that run's settings writes the\n"
+            f"files again. Otherwise, roll back to another version: rnnlm rollback {version.name}"
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
         # A user who names a remote server trusts its bundles. A bundle of the rnnlm home is not trusted, because the
@@ -211,7 +211,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     if not is_model(folder):
         raise ModelError(
             f"{reference}: its run {run_id} is not under {home.runs}, and this command reads the run's folder.\n"
-            "Use the RNNLM_HOME that it was trained in, or train it again."
+            "Use the RNNLM_HOME in which the model was trained, or train the model again."
         )
     if model_digest(folder) != version.facts.get("model_sha256"):
         raise ModelError(

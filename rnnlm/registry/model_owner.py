@@ -43,7 +43,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
     own = with_digest(name, source)
     logger.warning(
         "%s: %s is the model of %s; the model of this text is %s\n"
-        "if it is the same text in another place, add --set registry.model_name=%s",
+        "if both sources have the same text, add --set registry.model_name=%s",
         *(source, model, owner, registered_name(config.registry, own), model),
     )
     return own

@@ -45,8 +45,8 @@ def decide(
         version: The number of the earlier version.
         config: The settings of the registry.
         called: The term for the earlier version in the reason.
-        must_be_better: The reason why this candidate must be better with any policy, such as "it was trained on no
-            newer text", or "" if there is no such reason.
+        must_be_better: The reason why this candidate must be shown to be better under any policy, such as "it was
+            trained on no newer text", or "" if there is no such reason.
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":
@@ -101,7 +101,7 @@ def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
     """Combine the decisions against the champion and against the best champion, and set the version that is now best.
 
-    The evidence of the result is that of the comparison with the present champion, which is the version's parent.
+    The evidence of the result is that of the comparison with the current champion, which is the version's parent.
     `beside_best` is None if there was no comparison with another champion. `best` is the best version before this
     comparison.
     """
@@ -117,10 +117,10 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 def best_champion(versions: list[RegistryVersion], champion: int, within: timedelta | None) -> RegistryVersion | None:
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
-    It must not be champion now, and must have been champion within the time `within`, or ever if it is None.
-    `versions` are all versions of the registered model. A version whose registration was killed before its alias was
-    set is ignored. The result is None if a person chose the champion, because the person may have rejected a better
-    version.
+    The result is None if that version is champion now, or if it was last champion before the time span `within`, which
+    is unlimited if None. `versions` are all versions of the registered model. A version whose
+    registration was killed before its alias was set is ignored. The result is None if a person chose the champion,
+    because the person may have rejected a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:

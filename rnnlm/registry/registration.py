@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 @stage("registration")
 def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> RegisteredVersion:
-    """Register the run's model once, decide its alias, and return the version with its present alias.
+    """Register the run's model once, decide its alias, and return the version with its current alias.
 
     The registry itself records the completed steps, so a killed registration continues where it stopped. If the files
     of a version were damaged or deleted, they are written again from the run. Raise TrackingError if MLflow fails.
@@ -232,7 +232,7 @@ def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
-    """Return the version with its present alias, which may have changed since the registration."""
+    """Return the version with its current alias, which may have changed since the registration."""
     versions = {version.number: version for version in read_versions(client, name)}
     version, champion = versions[number], champion_of(client, name)
     before = max((other for other in versions if other < number), default=None)

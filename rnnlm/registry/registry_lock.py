@@ -17,7 +17,7 @@ from rnnlm.tracking.mlflow_store import registry_uri
 
 logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
-WAIT_NOTICE_SECONDS = 3.0  # The number of seconds of waiting for the lock after which a warning is logged.
+WAIT_NOTICE_SECONDS = 3.0  # The number of seconds for which a process waits for the lock before it logs a warning.
 
 
 @contextlib.contextmanager

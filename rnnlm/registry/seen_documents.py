@@ -107,7 +107,7 @@ def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
 
 
 def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
-    """Return the file with the digests of the version's training documents, or None without an undamaged one."""
+    """Return the file with the digests of the version's training documents, or None if there is no undamaged file."""
     if "training_documents" not in version.facts:
         return None
     path = evidence_file(bundle, TRAINING_DOCUMENTS)

@@ -1,4 +1,4 @@
-"""The program inside a registered model, which loads the model and predicts on machines without rnnlm.
+"""The program inside a registered model. It loads the model and predicts on machines without rnnlm.
 
 MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the rnnlm
 modules that the model needs (bundle.portable_modules). The modules are imported from the copy under a private name. No
@@ -27,7 +27,9 @@ MODULES = (  # The modules of rnnlm that load_context uses.
     "evaluation.document_losses",
     "metrics",
 )
-LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Logits divided by a smaller one could overflow float32.
+LOWEST_TEMPERATURE = (
+    0.01  # The smallest temperature other than 0. Logits divided by a smaller one could overflow float32.
+)
 
 
 class PredictionRequest(BaseModel):

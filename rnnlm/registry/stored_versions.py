@@ -191,7 +191,7 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
 def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
     """Return the logged models whose registration was killed or is still running.
 
-    MLflow would show those of killed registrations as Pending forever.
+    MLflow would show the models of killed registrations as Pending forever.
     """
     models = all_pages(partial(client.search_logged_models, experiments))
     return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

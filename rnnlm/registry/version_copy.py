@@ -69,7 +69,9 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
     version = version_to_promote(home, name, wanted)
     artifacts = local_artifacts(version) or fetched(home, version)
     if damage := find_bundle_damage(version, artifacts):
-        raise ModelError(f"{version.uri}: {artifacts}: {damage}; `rnnlm run` with its settings writes it again")
+        raise ModelError(
+            f"{version.uri}: {artifacts}: {damage}; `rnnlm run` with the version's settings writes it again"
+        )
     origin = f"{redacted(registry_uri(home))} {name}/{version.number}"
     with other_store(home, target) as there, reaching_mlflow(there) as client:
         with ignoring("RESOURCE_ALREADY_EXISTS"):
@@ -102,7 +104,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
 def other_store(home: Home, target: str) -> Iterator[Home]:
     """Make `target` the store of MLflow inside the context, and yield the rnnlm home that belongs to it.
 
-    A server has no home of its own, so that locks are held in the present home.
+    A server has no rnnlm home, so the locks are held in the current rnnlm home.
     """
     here, there, address = registry_uri(home), home, target
     if "://" not in target:
@@ -126,7 +128,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
     try:
         if store_of(address) == store_of(here):
             raise ConfigError(
-                f"--to {redacted(target)}: this is the present registry; leave out --to to promote a version in it"
+                f"--to {redacted(target)}: this is the current registry; leave out --to to promote a version in it"
             )
         yield there
     finally:

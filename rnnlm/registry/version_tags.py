@@ -80,7 +80,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return tags about the origin of the corpus as far as they are known, such as its source, digest and dataset."""
+    """Return the known tags about the origin of the corpus, such as its source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = CorpusFolder(corpus_folder(home, dataset)).facts

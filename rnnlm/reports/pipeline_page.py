@@ -28,7 +28,9 @@ from rnnlm.storage.stage_folders import RunFolder
 
 FILES_SHOWN = 20
 # A hint at settings that give a better model than the default; docs/explanation/minutes.md has the measurements.
-HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
+HINT = (
+    "--minutes 10 trains longer; --set model.kind=lstm is 5% better than the default in the same time (on python-docs)"
+)
 
 
 def corpus_report(corpus: CorpusRecord) -> str:

@@ -22,10 +22,10 @@ def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) ->
     if own_evidence is not None:
         rows.append(evidence_row("the champion's own", own_evidence))
     note = (
-        f"Nats per byte, on held-out lines that neither was trained or chosen on: {evidence.byte_count:,} bytes of "
+        f"Nats per byte, on held-out lines that neither was trained or selected on: {evidence.byte_count:,} bytes of "
         f"{evidence.documents:,} documents. The difference is a share of the champion's, with one-sided "
         f"{100 * evidence.confidence:.4g}% bounds from {evidence.resamples:,} resamples of {evidence.units:,} "
-        f"{unit_noun(evidence)}; less is better."
+        f"{unit_noun(evidence)}; lower is better."
     )
     return f"{markdown_table(rows)}\n\n{note}"
 

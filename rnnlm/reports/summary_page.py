@@ -21,8 +21,8 @@ SAMPLES_SHOWN = 3
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
     """Return the summary of a run in Markdown.
 
-    If nothing was trained, the summary has no loss curve, because that of an earlier run has one. `score_warnings` are
-    shown below the scores.
+    If nothing was trained, the summary has no loss curve, because the summary of an earlier run shows it.
+    `score_warnings` are shown below the scores.
     """
     registered, run_url = record.registered, record.logged.run_url
     return render(
@@ -42,8 +42,8 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         curve=None if record.run.skipped else record.logged.small_loss_curve,
         samples=record.samples.samples[:SAMPLES_SHOWN],
         links={
-            "the training in MLflow": run_url,
-            "all trainings": record.logged.run_list_url,
+            "the training run in MLflow": run_url,
+            "all training runs": record.logged.run_list_url,
             "the model version": registered.url,
             # The link has no host, because it is opened in Prefect's own UI.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",

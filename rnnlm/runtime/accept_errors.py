@@ -33,5 +33,5 @@ class OneLineAMinute(logging.Filter):
 
 
 def shorten_accept_errors() -> None:
-    """Add the filter to asyncio's logger of this process."""
+    """Add a OneLineAMinute filter to the logger of asyncio in this process."""
     logging.getLogger("asyncio").addFilter(OneLineAMinute())

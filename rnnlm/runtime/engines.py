@@ -49,7 +49,7 @@ def in_this_process(worth: int) -> Iterator[Engine]:
 def results_in_order(
     engine: Engine, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the arguments and the result of each call in order.
+    """Yield the arguments and the result of each call, in the order of `calls`.
 
     Only as many calls are submitted in advance as are needed to keep all workers busy.
     """

@@ -1,4 +1,4 @@
-"""ASGI middleware for servers of other programs, which checks the login and limits the size of request bodies."""
+"""ASGI middleware that checks the login and limits the size of request bodies, for servers of other programs."""
 
 import asyncio
 import base64

@@ -12,7 +12,7 @@ def poll_until(
 ) -> bool:
     """Wait until the condition is true. Return False if this takes more than `seconds`.
 
-    The condition is checked at least once. An error of a type in `ignored` counts as false.
+    The condition is checked at least once. An error whose type is in `ignored` counts as false.
     """
     deadline = time.monotonic() + seconds
     while True:

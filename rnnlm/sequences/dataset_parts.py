@@ -94,7 +94,7 @@ def rows_from_arrow(table: pa.Table) -> TokenRows:
 
 
 def parts_of(folder: Path, split: Split) -> list[Path]:
-    """Return the parts of a split in order."""
+    """Return the parts of a split in the order of their rows."""
     return sorted(folder.glob(f"{split}-*.parquet"))
 
 

@@ -79,7 +79,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield the batches of shuffled_batches(). Each batch is divided among the ranks as by Batch.share()."""
+    """Yield the batches of shuffled_batches(). Each batch is divided among the ranks as in Batch.share()."""
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = pool.rows
         for bucket, order in zip(pool.buckets, pool.orders, strict=True):

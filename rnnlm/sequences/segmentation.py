@@ -63,7 +63,7 @@ def encoded_lines(tokenizer: TextTokenizer, lines: Sequence[str]) -> TokenRows:
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:
-    """Return the rows of all parts in order."""
+    """Return the rows of all parts, one part after the other."""
     return TokenRows(
         np.concatenate([np.zeros(0, np.int32), *(part.token_ids for part in parts)]),
         ends(np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])),

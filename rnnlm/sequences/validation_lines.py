@@ -26,7 +26,7 @@ def all_lines_choose(dataset: DatasetRecord) -> bool:
 
 
 def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Return the digests, (lines,) uint64, and predicted tokens, (lines,) int64, of the validation lines in order.
+    """Return the digests, (lines,) uint64, and predicted tokens, (lines,) int64, of the validation lines in text order.
 
     Raise DatasetError if rnnlm 0.3 or older created the dataset, because these versions did not store the lines.
     """

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from rnnlm.errors import HomeError, RnnlmError
 
-# Errors of a missing file, which count as damage and not as read errors.
+# Errors that are raised for a missing file. They count as damage and not as read errors.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The numbers of errors after which another attempt may succeed.
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
@@ -46,8 +46,8 @@ T = TypeVar("T")
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
     """Return `read(path)`, which is called again after a temporary error.
 
-    If the file is missing, the error of `read` is raised, which is one of ABSENT. Raise HomeError if the file exists
-    but cannot be read. Callers must not treat this as damage, because the content is unknown.
+    If the file is missing, the error that `read` raises is passed on. It is one of ABSENT. Raise HomeError if the file
+    exists but cannot be read. Callers must not treat this as damage, because the content is unknown.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -67,7 +67,7 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory is short.
+    """Raise HomeError in place of any error that a full disk, a damaged database or a lack of memory causes.
 
     `folder` is a folder on the disk that is written to.
     """

@@ -64,7 +64,7 @@ class Home:
     tokenizers = Below("tokenizers", "tokenizer", stored=True)
     # Finished parts of unfinished tokenizers and datasets, from which a killed run resumes.
     shards = Below("shards", "shards", lock="datasets-{}")
-    scores = Below("scores", "scores")  # The shards of unfinished bulk scorings, and the plots of finished ones.
+    scores = Below("scores", "scores")  # The shards of unfinished bulk scoring, and the plots of finished bulk scoring.
     ngrams = Below("ngrams", "ngram")
     probes = Below("probes", "probe")
     # Comparisons of several kinds of models. The training runs of a comparison are in `runs`.
@@ -161,7 +161,7 @@ def find_home() -> Home:
         # executed when they are loaded.
         message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
-            raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
+            raise HomeError(f"{message}.\nChange its owner with chown or its mode with chmod go-w, or set RNNLM_HOME.")
         logger.warning("%s", message)
     return checked_home(here / ".rnnlm")
 

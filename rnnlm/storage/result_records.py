@@ -144,7 +144,7 @@ class RegisteredVersion(StageRecord):
     repaired: bool = False  # Whether damaged files of the registered version were written again.
     url: str = ""  # The address of the version's page in MLflow.
     before: ListedVersion | None = None  # The version registered before this one, or None if this is the first version.
-    # The present champion if this version is a challenger, otherwise the champion that this version replaced.
+    # The current champion if this version is a challenger, otherwise the champion that this version replaced.
     rival: ListedVersion | None = None
 
 

@@ -133,7 +133,7 @@ def read_marker(folder: Path) -> dict[str, str]:
             # The user may have replaced files by links, for instance to a larger disk.
             inside(folder, name, any_links=True)
         except UnsafeNameError as error:
-            raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
+            raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is not a file in this folder") from error
     return {name: digest for name, digest in digests.items() if not is_compiled(name)}
 
 

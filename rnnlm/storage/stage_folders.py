@@ -166,6 +166,6 @@ class RunFolder:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file, which is empty if the file is missing or contains anything else."""
+    """Return the JSON object in a file, or an empty one if the file is missing or contains anything else."""
     content = read_json(path)
     return content if isinstance(content, dict) else {}

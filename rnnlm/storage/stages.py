@@ -19,7 +19,7 @@ from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, pl
 
 logger = logging.getLogger(__name__)
 # The version of each stage's output. It is part of the output's key, as are the versions of libraries. Increase it when
-# the same input gives another output, so that existing output is created again.
+# the same input gives a different output, so that existing output is created again.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -47,7 +47,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Return a decorator for a stage, which logs the stage with its duration and explains errors of a full disk."""
+    """Return a decorator for a stage, which logs the stage with its duration and explains errors if a disk is full."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)

@@ -45,7 +45,7 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # The library raises errors of the type Exception only.
+    except Exception as error:  # The library raises only errors of the type Exception.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
@@ -72,7 +72,7 @@ def size_of_model(folder: Path) -> Any:
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
     """Raise ValueError if a tokenizer.json has components that tokenizers of this kind do not have."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
+        raise ValueError(f"{TOKENIZER_FILE}: expected a JSON object with a model")
     for name in ("truncation", "padding"):
         if saved.get(name) is not None:
             raise ValueError(f"{TOKENIZER_FILE}: {name}: expected null, found {ascii(saved[name]):.60}")

@@ -1,4 +1,4 @@
-"""The MLflow run of each comparison by `rnnlm compare` or `rnnlm probe`, with its settings, results and files.
+"""The MLflow run of each comparison that `rnnlm compare` or `rnnlm probe` makes, with settings, results and files.
 
 A failure of MLflow only causes a warning, because the rnnlm home contains all results.
 """
@@ -38,8 +38,8 @@ def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun
     """Log a comparison to its MLflow run, and return the run's address, or None if MLflow is unavailable.
 
     The MLflow run is the newest one with the comparison's key, or a new one if there is none or `reuse` is false.
-    Nothing is logged to a finished run. Logging may be repeated after a kill, because the time stamps are those of the
-    results.
+    Nothing is logged to a finished run. Logging may be repeated after the process was killed, because the time stamps
+    are those of the results.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:

@@ -1,4 +1,4 @@
-"""A function that ends the MLflow runs of killed trainings, which MLflow would otherwise show as RUNNING."""
+"""A function that ends the MLflow runs of killed training processes, which MLflow would otherwise show as RUNNING."""
 
 import logging
 
@@ -11,10 +11,10 @@ logger = logging.getLogger(__name__)
 
 
 def end_dead_mlflow_runs(home: Home) -> int:
-    """End the MLflow runs of killed trainings as KILLED, and return their number.
+    """End the MLflow runs of killed training processes as KILLED, and return the number of these runs.
 
-    These are RUNNING runs of this rnnlm home whose process no longer exists. A training that is resumed later continues
-    its MLflow run.
+    These are RUNNING runs of this rnnlm home whose process no longer exists. If such a run is resumed later, it
+    continues its MLflow run.
     """
     if is_empty(home) or not home.runs.exists():
         return 0
@@ -31,7 +31,10 @@ def end_dead_mlflow_runs(home: Home) -> int:
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
-                logger.warning("the training of MLflow run %s was killed; its status is KILLED now", run.info.run_name)
+                logger.warning(
+                    "the process that trained MLflow run %s was killed; the MLflow run now has the status KILLED",
+                    run.info.run_name,
+                )
                 ended += 1
     return ended
 

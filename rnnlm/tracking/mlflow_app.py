@@ -46,7 +46,7 @@ async def has_account(authorization: str) -> bool:
         with app.test_request_context(headers={"Authorization": authorization}):
             return isinstance(authenticate_request(), Authorization)
 
-    # MLflow fails if the header contains anything else than an account and a password.
+    # MLflow fails if the header contains anything other than an account and a password.
     given = Authorization.from_header(authorization)
     is_basic = given is not None and given.type == "basic" and given.username is not None
     return is_basic and await anyio.to_thread.run_sync(authenticate)

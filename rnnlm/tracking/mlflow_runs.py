@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-# The tag with the key of a training. A repeated training of the same run has a new key.
+# The tag with the key of one training of a run. If the run is trained again, this training has a new key.
 TRACKING_KEY = "rnnlm.tracking_key"
 # MLflow's names for the purposes of the splits.
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
@@ -45,7 +45,7 @@ SCORES_END = "\n\n---\n\n"
 
 @dataclass(frozen=True)
 class RunOrigin:
-    """The flow run that started a training. The library does not depend on a particular orchestrator."""
+    """The flow run that started a training run. The library does not depend on a particular orchestrator."""
 
     name: str  # The name of the flow run that the orchestrator shows.
     url: str | None = None  # The address of the flow run's page, or None if there is no permanent one.
@@ -58,12 +58,12 @@ def open_tracker(
 ) -> Iterator[RunTracker]:
     """Open the MLflow run of a training run, which is a new one or continues an earlier one.
 
-    At the end of the context, the MLflow run ends as FINISHED, as FAILED after an exception, or as KILLED after an
+    At the end of the context, the MLflow run gets the status FINISHED, or FAILED after an exception, or KILLED after an
     interruption. While MLflow is unavailable, the tracker's mlflow_run_id is None.
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
-    status = "KILLED"  # Ctrl-C stopped the training, or Prefect cancelled the flow run.
+    status = "KILLED"  # Ctrl-C stopped training, or Prefect cancelled the flow run.
     try:
         with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
             yield tracker
@@ -196,7 +196,7 @@ def split_digest(dataset: DatasetRecord, split: str) -> str:
 
 
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
-    """Return the run record with the id of its MLflow run in the present store, which is created if it is missing."""
+    """Return the run record with the id of its MLflow run in the current store. Create this run if it is missing."""
     with best_effort("the run"), reaching_mlflow(home) as client:
         return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
     return run
@@ -205,10 +205,10 @@ def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run:
 def ensure_mlflow_run(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """Return the id of the training's MLflow run. If this store has no such run, create it from the run's folder.
+    """Return the id of the training run's MLflow run. If this store has no such run, create it from the run's folder.
 
-    The run is missing if MLflow was unavailable during training, if it was lost, or if a machine with another store has
-    trained.
+    The run is missing if MLflow was unavailable during training, if it was lost, or if the run was trained on a machine
+    with another store.
     """
     experiment = experiment_id(client, home, config.tracking.experiment)
     found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)

@@ -261,7 +261,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
             f"experiment {name!r} was deleted in MLflow at {redacted(tracking_uri(home))};\n"
-            "restore it there, or choose another by --set tracking.experiment=NAME."
+            "restore it there, or choose another experiment with --set tracking.experiment=NAME."
         )
     for tag, value in tags.items():
         # The tag is missing if a user created the experiment in the UI. It differs if an earlier version of rnnlm

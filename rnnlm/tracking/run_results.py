@@ -1,4 +1,4 @@
-"""The results that are logged to a training's MLflow run: scores, samples, losses, plots and the decision.
+"""The results that are logged to a training run's MLflow run: scores, samples, losses, plots and the decision.
 
 The decision is the registry's decision about the trained model.
 """
@@ -101,7 +101,7 @@ def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, d
 def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:
     """Log files as artifacts of the run, unless MLflow already has files with the same names and sizes.
 
-    `folder` is a folder of the artifacts.
+    `folder` is a folder in the run's artifacts.
     """
     listed = client.list_artifacts(mlflow_run_id, folder)
     sizes = {Path(artifact.path).name: artifact.file_size for artifact in listed}

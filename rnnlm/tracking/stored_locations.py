@@ -22,7 +22,7 @@ LOCATIONS = (  # The columns of MLflow's database that contain a path, a file: U
 
 
 def mend_locations(database: Path, root: Path) -> None:
-    """Rewrite the database's paths to `root`, the present location of the rnnlm home, if it was moved."""
+    """Rewrite the database's paths to `root`, the current location of the rnnlm home, if it was moved."""
     before = stored_root(database)
     if before is None or before == root or (before.exists() and before.samefile(root)):
         return

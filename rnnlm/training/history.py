@@ -98,7 +98,7 @@ def identity(line: dict[str, Any]) -> tuple[int, str, int]:
 def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the measurements in the whole lines after byte `start`, each with the offset of the end of its line.
 
-    Lines that are not valid JSON or no measurements, because the file is damaged, are skipped with a warning.
+    Lines of a damaged file that are not valid JSON or not measurements are skipped with a warning.
     """
     if not path.exists():
         return

@@ -21,12 +21,12 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
     The model must already be on its device.
     """
     set_product_precision(model, getattr(torch, training.product_precision))
-    # On a GPU, updating all rows at once is faster.
+    # On a GPU, updating all rows at once is faster than updating some of them.
     by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"
-    # The embedding's gradient is sparse only in a single process; that of the head has the same form. Several processes
-    # use dense gradients, because DDP supports sparse gradients only for embeddings, and gloo adds 3,000 sparse rows of
-    # 128 numbers in 34 ms but all 32,000 rows of a vocabulary in 18 ms. The optimizer then finds the rows that are not
-    # zero.
+    # The embedding's gradient is sparse only in a single process; the head's gradient has the same form. Several
+    # processes use dense gradients, because DDP supports sparse gradients only for embeddings, and gloo adds 3,000
+    # sparse rows of 128 numbers in 34 ms but all 32,000 rows of a vocabulary in 18 ms. The optimizer then finds the
+    # rows that are not zero.
     model.embedding.sparse = by_rows and processes == 1
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()

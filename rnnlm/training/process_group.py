@@ -124,7 +124,7 @@ class ProcessChanges:
     def load(self, state: Iterable[dict[str, int]], step: int) -> None:
         """Restore the changes in a checkpoint.
 
-        Record another one at `step` if the present number of processes differs.
+        Record another one at `step` if the current number of processes differs.
         """
         self.changes = [ProcessChange(**change) for change in state]
         self.note(step)

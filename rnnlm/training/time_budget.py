@@ -103,7 +103,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
-    """Return the configuration with a loss for its device, unless a loss is configured.
+    """Return the configuration with a loss that suits its device, unless a loss is configured.
 
     On a GPU the exact loss is chosen, because computing all logits takes less time there than sampling some.
     """

@@ -151,11 +151,13 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
     training = job.training
     if device.type == "cuda":
         logger.info(
-            "training: runs on %s and multiplies in %s", torch.cuda.get_device_name(device), training.product_precision
+            "training: runs on %s with matrix products in %s",
+            torch.cuda.get_device_name(device),
+            training.product_precision,
         )
     if usable_precision(training.product_precision, device) != training.product_precision:
         logger.info(
-            "training: multiplies in float32, because this processor cannot multiply bfloat16 numbers in hardware"
+            "training: matrix products are in float32, because this processor does not multiply bfloat16 in hardware"
         )
     if training.loss.is_sampled and job.model.head_bias == "zero" and job.start is None:
         logger.warning(

@@ -16,7 +16,7 @@ Sampler = Callable[["LanguageModel", int], None]
 
 
 class TrainingListener:
-    """A listener that ignores all training events. It is also a context manager around the training."""
+    """A listener that ignores all training events. It is also a context manager around training."""
 
     def __enter__(self) -> Self:
         return self

@@ -41,7 +41,7 @@ WARM_UP_STEPS = {"cuda": 3}
 
 
 def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Return the result of measured_speed(), which is measured at most once in SPEED_SECONDS.
+    """Return the result of measured_speed(), which is called at most once in SPEED_SECONDS.
 
     The stored speed is used on this machine for all texts with the same settings and rows of about the same length. The
     speed may differ a little from text to text, but training plans its length again (pace.py). A speed that was

@@ -17,7 +17,7 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 def start_folder(home: Home, start: StartedFrom) -> Path:
     """Return the folder with the copy of the model from which a run starts.
 
-    The folder also has the model's tokenizer, and the file ANCESTOR_DOCUMENTS if its content is known.
+    The folder also has the model's tokenizer and, if its content is known, the file ANCESTOR_DOCUMENTS.
     """
     return inside(home.starts, start.model_sha256[:16])
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """Return the n-gram model of the dataset's training split, which is trained unless it is stored."""
+    """Return the n-gram model of the dataset's training split. Train it unless it is stored."""
 
     def train(database: Path) -> None:
         with open_database(database, config, dataset.database) as connection:

@@ -30,7 +30,7 @@ class NgramRecord(StageRecord):
     """A trained n-gram model, which is a single DuckDB file that does not change."""
 
     folder: Path
-    # The settings of the training. The limits of memory and threads also apply when the model is read.
+    # The settings with which the model was trained. The limits of memory and threads also apply when the model is read.
     config: NgramConfig
 
     @property
@@ -41,7 +41,7 @@ class NgramRecord(StageRecord):
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
     """Return the n-gram model of `source`. If it does not exist, create it by calling train(database).
 
-    `seconds` of the result is the duration of the training, even if it happened earlier.
+    The field `seconds` of the result is the duration of training, even if the model was trained earlier.
     """
     model = {"method": config.method, "order": config.order}
     facts = {"stage": STAGE_VERSIONS["ngram"], **model, "duckdb": version("duckdb"), **source}
@@ -88,7 +88,7 @@ def open_database(
         except duckdb.OutOfMemoryException as error:
             raise ConfigError(
                 f"ngram.memory_limit: {config.memory_limit} is not enough; raise --memory-limit,\n"
-                "or lower --threads, because each thread needs memory of its own"
+                "or lower --threads, because each thread needs its own memory"
             ) from error
 
 

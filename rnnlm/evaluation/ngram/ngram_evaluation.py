@@ -38,7 +38,7 @@ class NgramResult(Record):
     # The fraction of the test tokens that do not occur in the vocabulary or, for the textbook model, in its training
     # part.
     unknown_rate: float
-    # The seconds of training (even if it happened earlier) and scoring, without the preparation of the data.
+    # The time in seconds that training (even in an earlier call) and scoring took, without the preparation of the data.
     seconds: float
     samples: tuple[Sample, ...]
 

@@ -1,4 +1,4 @@
-"""The back-off model of a textbook, which is NOT a normalized probability distribution.
+"""A textbook's back-off model, which is NOT a normalized probability distribution.
 
 The corpus is one stream of words. The score of w is count(context, w) / total(context) of the first order m = order … 2
 with count(context, w) > 0. If there is none, the score is (count(w) + 1) / (N + V). The scores of all words after a

@@ -1,9 +1,9 @@
 """The paired bootstrap, which tests whether a difference is significant (Koehn 2004, Efron and Tibshirani 1993).
 
 From n units, n units are drawn with replacement, and the difference in nats per byte is computed. This is repeated many
-times. The results vary like those of other samples of the same kind of text. A unit consists of the lines of a document
-that are compared. If there are few documents, a unit is a run of neighbouring lines instead. Single tokens would be the
-wrong units, because the tokens of a line are correlated.
+times. The results vary in the same way as the results on other texts of the same kind. A unit consists of the lines of
+a document that are compared. If there are few documents, a unit is a run of neighbouring lines instead. Single tokens
+would be the wrong units, because the tokens of a line are correlated.
 
 Neighbouring units are similar, too, and their correlation widens the bounds (Newey and West 1987). If units are runs of
 lines, the correlation within a document also widens them (Liang and Zeger 1986). So does skewness (Johnson 1978): if a

@@ -93,10 +93,10 @@ def find_compared_lines(
 ) -> list[HoldoutDocument]:
     """Return the documents with lines on which models are compared, and the numbers of these lines.
 
-    A line is compared if it is not blank, its digest does not assign it to selection, the models have not seen it, and
-    it does not repeat an earlier line. `seen` contains the sorted digests of the seen lines, (lines,) uint64. It has
-    all seen lines below the fingerprint `below`; lines above it are left out. If `seen` is None, seen and repeated
-    lines are compared, too.
+    A line is compared if it is not blank, its digest does not reserve it for model selection, the models have not seen
+    it, and it does not repeat an earlier line. `seen` contains the sorted digests of the seen lines, (lines,) uint64.
+    It has all seen lines below the fingerprint `below`; lines above it are left out. If `seen` is None, seen and
+    repeated lines are compared, too.
     """
     found: list[HoldoutDocument] = []
     earlier: set[int] = set()

@@ -20,7 +20,7 @@ from rnnlm.storage.sql_statements import statement
 
 KEPT_FINGERPRINTS = 2_000_000  # The largest number of fingerprints that a registered version keeps. They need 14 MB.
 ABOVE_ALL = "g"  # A value greater than all fingerprints, because g follows the hexadecimal digits.
-BOUND = b"below"  # The metadata key for the bound of a file, which has all fingerprints below the bound and no others.
+BOUND = b"below"  # The metadata key for a file's bound. The file has all fingerprints below the bound and no others.
 LISTS_LINES = b"lines"  # The metadata key that is present if the file lists lines in addition to documents.
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
@@ -33,7 +33,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
     from which training started. Its fingerprints are included, too. If `ancestors` lists no lines, because rnnlm 0.3 or
     older wrote it, the new file lists no lines either.
 
-    The fingerprint of a document is that of its letters, which cleaning does not change. The first 16 hexadecimal
+    The fingerprint of a document depends only on its letters, which cleaning does not change. The first 16 hexadecimal
     digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below
     one in 10 million. The fingerprint of a line is its line_digest.
 
@@ -64,7 +64,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         theirs = theirs.filter(pc.less(theirs["sha256"], below))
         both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
-    # This encoding stores only the part of a sorted digest that differs from the previous one, which is 7 bytes.
+    # This encoding stores only the 7 bytes of a sorted digest that differ from the previous digest.
     pq.write_table(
         seen.replace_schema_metadata({BOUND: below, **({LISTS_LINES: b"listed"} if with_lines else {})}),
         path,

@@ -1,4 +1,4 @@
-"""Adapt a trained model to the test text while scoring it, without a separate training.
+"""Adapt a trained model to the test text while scoring it, without a separate training run.
 
 The perplexity with adaptation is reported separately from the perplexity of the unchanged model. sequential_scoring
 scores a split in the order of the text, with a neural cache or with dynamic evaluation (dynamic_evaluation).

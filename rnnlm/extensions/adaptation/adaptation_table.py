@@ -109,8 +109,8 @@ def compare_on_corpus(
 ) -> AdaptationTable:
     """Compare a model's plain perplexity on a split of a corpus with its perplexity under test-time adaptation.
 
-    Raise ConfigError if an adaptation needs other splits than the scored one and the scored one is not `test`. Raise
-    ModelError if the model is only an n-gram model.
+    Raise ConfigError if an adaptation needs the training or the validation split and the scored split is not `test`.
+    Raise ModelError if the model is only an n-gram model.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if opened.model.mixture is not None and opened.model.mixture.is_alone:

@@ -21,8 +21,8 @@ class CompareConfig(Section):
     match: Literal["parameters", "tokens", "seconds"] = setting(
         "parameters",
         "Quantity that `budget` limits: the number of parameters, of trained tokens, or of seconds of training. The "
-        "number of parameters is always matched within 2 %, to the budget if it is one of parameters, and otherwise to "
-        "the configured model.",
+        "number of parameters is always matched within 2 %, to the budget if the budget is a number of parameters, and "
+        "otherwise to the configured model.",
     )
     budget: PositiveInt | None = setting(
         None,
@@ -42,7 +42,7 @@ class CompareConfig(Section):
     target_perplexity: PositiveFloat | None = setting(
         None,
         "Validation perplexity to which training times refer. The report has the time in which each model reaches it. "
-        "If null, it is the highest final one of all models.",
+        "If null, it is the highest of the models' final validation perplexities.",
     )
     cost_seconds: PositiveFloat = setting(
         4.0, "Number of seconds for which each model is trained to measure its speed. There are two such rounds."

@@ -80,7 +80,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
 
 
 def pairs_sentence(comparison: ModelComparison) -> str:
-    """Return a sentence about neighbours in the ranking of models that differ significantly."""
+    """Return a sentence about the pairs of neighbours in the ranking that differ significantly."""
     names = [result.model for result in comparison.models]
     by_pair = {(pair.first, pair.second): pair for pair in comparison.pairs}
     neighbours = [by_pair[pair] for pair in zip(names, names[1:], strict=False)]
@@ -93,7 +93,7 @@ def pairs_sentence(comparison: ModelComparison) -> str:
 
 
 def seeds_sentence(comparison: ModelComparison) -> str:
-    """Return a sentence about neighbours in the ranking of models that differ by less than the variation between seeds.
+    """Return a sentence about the pairs of neighbours in the ranking that differ by less than the seeds of one model.
 
     The sentence is empty if fewer than two models are trained.
     """

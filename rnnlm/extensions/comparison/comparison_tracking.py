@@ -1,4 +1,4 @@
-"""Log a comparison of `rnnlm compare` as an MLflow run."""
+"""Log a comparison that `rnnlm compare` has made as an MLflow run."""
 
 from rnnlm.config import TrackingConfig
 from rnnlm.extensions.comparison.model_comparison import ModelComparison

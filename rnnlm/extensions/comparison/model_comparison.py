@@ -37,7 +37,7 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # The number of bytes of each number in a recurrent state, which is float32.
+STATE_BYTES = 4  # The number of bytes of each float32 number in a recurrent state.
 
 
 class TrainedModel(Record):
@@ -203,7 +203,7 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of a 5-gram model of the last COUNTED_TOKENS training tokens.
+    """Return the result of a 5-gram model that is counted on the last COUNTED_TOKENS training tokens.
 
     The result does not depend on a seed. The state of the 5-gram model consists of the last four tokens.
     """

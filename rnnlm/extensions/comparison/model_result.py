@@ -106,7 +106,7 @@ class ModelResult(Record):
 
 
 def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> float | None:
-    """Return the number of trained tokens at which the curve falls to a perplexity, or None if it stays above.
+    """Return the number of trained tokens at which the curve falls to a perplexity, or None if it never does.
 
     Between measurements, the logarithm of the perplexity is interpolated linearly.
     """

@@ -47,7 +47,8 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
         documents = read_documents(opened.dataset, opened.split)
         if byte_counts is not None and not np.array_equal(byte_counts, documents.byte_counts):
             raise DatasetError(
-                f"{name}: this model divides {config.public_source} into other documents; compare it separately"
+                f"{name}: this model divides {config.public_source} into other documents than the first model;\n"
+                "compare it separately"
             )
         byte_counts = documents.byte_counts
         warnings += opened.score_warnings

@@ -57,7 +57,9 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
     """
     heads, units_per_head = config.heads, kind_of(kind).units_per_head
     if config.input == "one-hot" and units_per_head:
-        raise ConfigError(f"{kind}: has no one-hot input;\nset model.input=embedding, or leave it out of --models")
+        raise ConfigError(
+            f"{kind}: has no one-hot input;\nset model.input=embedding, or leave this kind out of --models"
+        )
     while True:
         step = heads * units_per_head if units_per_head else 1
         model = config.of_kind(kind, hidden_size=2 * heads, heads=heads)

@@ -1,4 +1,4 @@
-"""Measure the speed and memory of training and generating with a model, and compute its FLOPs.
+"""Measure how fast a model trains and generates text, and how much memory it needs, and compute its FLOPs.
 
 The models are measured one at a time, each in a separate process, in several rounds. Other load on the machine
 therefore affects all models alike, and the peak memory belongs to one model. The fastest round is reported.

@@ -70,7 +70,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes with processes_at_start, which is None if the number of processes is that of the start."""
+        """Return the changes with processes_at_start, which is None if the number is the same as at the start."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

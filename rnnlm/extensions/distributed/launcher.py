@@ -279,7 +279,7 @@ def raise_worker_error(folder: Path) -> None:
 
 
 def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
-    """Return the last error of each process, the oldest error first."""
+    """Return the last error that each process has written, the oldest error first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
     return sorted(found, key=lambda error: float(error["time"]))
 

@@ -1,4 +1,4 @@
-"""Train a job on a Ray cluster. Ray Train starts the workers, and restarts all of them if one is lost.
+"""Run a training job on a Ray cluster. Ray Train starts the workers, and restarts all of them if one is lost.
 
 python -m rnnlm.extensions.distributed.ray_launcher RUN/processes/job.json
 

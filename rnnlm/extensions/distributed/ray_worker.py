@@ -19,8 +19,8 @@ from rnnlm.training.checkpointing.interruption import InterruptedTraining, Inter
 class Lease:
     """The right to train a run: a file with the token of the launch that holds the right.
 
-    A new launch overwrites the token, and workers with another token stop. They cannot be stopped by a signal, because
-    they run on other machines, in a thread that receives no signals.
+    A new launch overwrites the token, and workers whose token differs from it stop. They cannot be stopped by a signal,
+    because they run on other machines, in a thread that receives no signals.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class Lease:
 
 
 def train_worker(settings: dict[str, str]) -> None:
-    """Train the job until it is finished or the launch no longer holds the lease.
+    """Run the job until training is finished or the launch no longer holds the lease.
 
     `settings` contains the path of the job file and the token of the launch.
     """

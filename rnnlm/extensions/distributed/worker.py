@@ -42,7 +42,7 @@ def main(path: Path) -> None:
 
 
 def train_rank(path: Path, interruption: Interruption) -> None:
-    """Train the job in the file `path` as one rank of the process group."""
+    """Run the job in the file `path` as one rank of the process group."""
     # torch is imported here, because the import takes seconds and worker_process() must start before it.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group

@@ -21,17 +21,17 @@ from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix
 from rnnlm.extensions.documents.document_process import DocumentProcess, answer_requests
 from rnnlm.runtime.extras import missing_packages
 
-# The largest size of a document, which is read into memory as a whole. The limit for rst is lower, because docutils
-# reads only about 200 kB a second.
+# The largest size of a document, which is read into memory as a whole. The limit for rst is lower than the limits for
+# other kinds, because docutils reads only about 200 kB a second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
 MAXIMUM_UNPACKED_BYTES = 64 << 20  # The largest size of the unpacked XML in a docx or epub.
 MAXIMUM_PAGES = 20_000  # The largest number of pages of a PDF.
 # The limit for reading a document in seconds of computing time, so that the load of the machine does not matter.
 SECONDS = 10.0
-# The minimum limit for PDF is higher, because even a small file may have a thousand pages.
+# The minimum limit for PDF is higher than for other kinds, because even a small file may have a thousand pages.
 LEAST_SECONDS = {"pdf": 60.0}
-# The number of seconds per megabyte by which the limit is higher. docutils, the slowest parser, needs half of this time
-# for ordinary text.
+# The number of seconds that each megabyte of a document adds to the limit. docutils, the slowest parser, needs half of
+# this time for ordinary text.
 SECONDS_PER_MEGABYTE = 10.0
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # A pattern for a role such as :func:`name <target>`.
@@ -95,7 +95,7 @@ def joined(blocks: Iterable[str]) -> str:
 
 
 def markdown_prose(text: str) -> str:
-    """Return the prose of CommonMark text with tables. HTML in the text is parsed as HTML."""
+    """Return the prose of a Markdown text, which may contain tables and HTML. It is parsed as CommonMark."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])

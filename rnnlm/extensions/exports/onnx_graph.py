@@ -122,8 +122,8 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
     existing = file.parent / TOKENIZER
     if existing.exists() and not filecmp.cmp(existing, tokenizer, shallow=False):
         raise ConfigError(
-            f"--output {file}: {existing} belongs to another model, and each model needs its own;\n"
-            "give a file in another folder, or delete that one"
+            f"--output {file}: {existing} belongs to another model, and each model needs its own folder;\n"
+            "give a file in another folder, or delete that tokenizer"
         )
 
 

@@ -73,7 +73,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 def one_text(home: Home, file: str) -> CorpusRecord:
     """Return a text file as a corpus.
 
-    The file is read as by `rnnlm evaluate`, so that the harness scores the same bytes.
+    The file is read in the same way as by `rnnlm evaluate`, so that the harness scores the same bytes.
     """
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
@@ -166,6 +166,6 @@ def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the error's message, at most 160 characters."""
+    """Return the first line of the error's message, truncated to 160 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__

@@ -18,7 +18,7 @@ from rnnlm.tokenizers.text_tokenizer import PAD
 
 DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
-CHECK_STEPS = 200  # The number of optimizer steps between two checks whether the task is solved.
+CHECK_STEPS = 200  # The number of optimizer steps between two checks of whether the task is solved.
 SOLVED_NATS = 1e-3  # The mean loss in nats per target below which a task counts as solved.
 # The step of hidden_size when parameters are matched. Every kind of model supports multiples of 8; for example, a
 # Transformer needs 4 heads with pairs of units.

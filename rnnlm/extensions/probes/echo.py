@@ -48,7 +48,7 @@ def echo_networks(config: EchoConfig) -> Iterator[ModelConfig]:
 
 
 def echo_score(config: EchoConfig, settings: ModelConfig, distance: int) -> EchoScore:
-    """Train a model on new rows in every step, and test it on rows of a separate random generator."""
+    """Train a model on new rows in every step, and test it on rows that a separate random generator draws."""
     model = build_model(settings, FIRST_SYMBOL + config.symbols + 1, config.seed)
     training, testing = (torch.Generator().manual_seed(config.seed + part) for part in range(2))
     batches = (echo_batch(config.batch_size, distance, config.symbols, training) for _ in range(config.training_steps))

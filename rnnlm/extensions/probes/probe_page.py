@@ -41,7 +41,7 @@ def positions_report(record: PositionsRecord) -> str:
         }
         for position in sorted(position for position in chosen if 1 <= position <= last)
     ]
-    note = "Shares are of the rows that reach the position; `<eos>` is not counted."
+    note = "The fractions refer to the rows that reach the position; `<eos>` is not counted."
     return Page("Right guesses by position", pictures={"": record.picture}, note=note, tables={"": rows}).markdown()
 
 

@@ -1,4 +1,4 @@
-"""Log a comparison of `rnnlm probe` as an MLflow run."""
+"""Log a comparison that `rnnlm probe` has made as an MLflow run."""
 
 from rnnlm.config import TrackingConfig
 from rnnlm.extensions.probes.probe_records import ProbeComparison

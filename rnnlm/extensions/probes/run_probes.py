@@ -87,7 +87,7 @@ def measure_once(
 
 @torch.inference_mode()
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
-    """Return the accuracy by position in the row, and the fraction of rows with a correct continuation up to there.
+    """Return the accuracy by position in the row, and the fraction of rows that are continued correctly up to it.
 
     Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because predicting the end of a row does
     not test memory.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ProbesConfig(Section):
-    """Settings of plots about a trained model, which are made after its evaluation."""
+    """Settings of the plots that are made of a trained model after its evaluation."""
 
     gradient_flow: bool = setting(True, "Whether to plot the norms of gradients against the distance back in time.")
     gradient_steps: int = setting(

@@ -37,12 +37,12 @@ class SyntheticTask(NamedTuple):
 
 
 def parity_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random bits. Each target is the parity of the ones so far: 1 0 1 1 has the targets 1 1 0 1."""
+    """Draw random bits. Each target is the parity of the ones up to it: 1 0 1 1 has the targets 1 1 0 1."""
     return counting_rows(count, length, 2, generator)
 
 
 def modulo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random bits. Each target is the number of ones so far, modulo 3: 1 0 1 1 has the targets 1 1 2 0."""
+    """Draw random bits. Each target is the number of ones up to it, modulo 3: 1 0 1 1 has the targets 1 1 2 0."""
     return counting_rows(count, length, MODULUS, generator)
 
 
@@ -105,7 +105,7 @@ def echo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw pairs of a key and a value, and then the keys again in another order. Their targets are their values.
+    """Draw pairs of a key and a value, and then the keys again in another order, whose targets are their values.
 
     The input k1 v1 k2 v2 k2 k1 has the targets v2 v1 at its last two tokens. This is multi-query associative recall
     (Arora et al. 2023). The keys of a row are all different.

@@ -18,7 +18,7 @@ BATCH_SETTINGS = ScoringConfig(input="-", keep_text=False, surprising_tokens=0)
 
 @dataclass(frozen=True)
 class BatchScorer:
-    """A callable that adds the columns of `rnnlm score` to a batch of rows.
+    """A callable that adds the columns that `rnnlm score` writes to a batch of rows.
 
     It can be pickled, and loads its model when it is first called. In `dataset.map(batch_scorer("rnnlm-python-docs"),
     batched=True)`, datasets caches the result under the model's digest.

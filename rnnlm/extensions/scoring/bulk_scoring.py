@@ -1,9 +1,9 @@
-"""Score many texts, shard by shard, so that an interrupted scoring continues where it stopped.
+"""Score many texts, shard by shard, so that scoring continues where it was interrupted.
 
 HOME/scores/KEY/shards/00000/00000000.parquet … finished shards, removed once the output is written
 
 KEY is the digest of everything on which the scores depend. If the model, the input or a setting changes, scoring starts
-anew.
+from the beginning.
 """
 
 import logging
@@ -65,7 +65,7 @@ class Totals(Record):
 
 
 class ScoringRecord(StageRecord):
-    """The result of a finished scoring.
+    """The result of scoring all documents.
 
     If there was nothing to score, the model was not searched for, and only `input_files` is set.
     """
@@ -84,7 +84,7 @@ class ScoringRecord(StageRecord):
 def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
     """Score config.input, unless config.output already contains the scores.
 
-    A resumed scoring writes the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
+    The output is the same whether or not scoring was interrupted. A Parquet file is even identical byte for byte.
     """
     inputs = find_inputs(config)
     files = inputs.files
@@ -186,7 +186,7 @@ def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
 def score_shards(
     folder: Path, config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel, open_engine: OpenEngine
 ) -> list[Path]:
-    """Write one file per shard, and return the paths in order. Existing files are kept."""
+    """Write one file per shard, and return the paths in the order of the shards. Existing files are kept."""
     shards: list[Path] = []
     start, tokens = time.monotonic(), 0
     growth = shard_growth(total_bytes(files))
@@ -215,7 +215,7 @@ def score_shards(
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the largest number of processes that makes the scoring of these files faster. For a GPU it is one."""
+    """Return the largest number of processes that makes scoring these files faster, which is 1 for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

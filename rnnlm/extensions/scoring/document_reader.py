@@ -111,7 +111,7 @@ def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """Yield one document for each row of a table, in order.
+    """Yield one document for each row of a table, in the order of the rows.
 
     For nested objects or structs, the name of a column is a path such as `data.body`.
     """
@@ -132,7 +132,7 @@ def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """Yield one document for each row of the configured query's result, in order.
+    """Yield one document for each row of the configured query's result, in the order of the rows.
 
     NUL becomes U+FFFD, as in text files.
     """
@@ -196,7 +196,7 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    # Arrow raises errors of its own types for errors of DuckDB.
+    # Arrow raises errors of its own types in place of DuckDB's errors.
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

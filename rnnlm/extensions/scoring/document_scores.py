@@ -87,7 +87,7 @@ class Scorer:
 
 
 def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array:
-    """Return the `count` tokens with the highest loss of each document. Among equal tokens, earlier ones come first.
+    """Return the `count` tokens with the highest loss of each document. Of equal losses, earlier ones come first.
 
     `pieces` has the spelling of each token id.
     """

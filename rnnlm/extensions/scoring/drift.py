@@ -1,4 +1,4 @@
-"""Measure drift, which is the distance between the bits per byte of scored texts and of the model's validation text."""
+"""Measure drift: the distance between the bits per byte in scored texts and in the model's validation text."""
 
 import math
 from itertools import accumulate
@@ -21,7 +21,7 @@ from rnnlm.storage.sql_statements import literal, statement
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles of the bits per byte that limit the plot.
 BINS = 40
-CHANCE = 0.001  # The probability that the distance of two samples of the same distribution exceeds `noise`.
+CHANCE = 0.001  # The probability that the distance between two samples of the same distribution exceeds `noise`.
 
 
 class Distributions(Record):
@@ -50,7 +50,7 @@ class ScoredRecord(Record):
 
     scoring: ScoringRecord
     drift: Drift
-    strange: tuple[StrangeDocument, ...] = ()  # The strangest documents, of which the user has requested the number.
+    strange: tuple[StrangeDocument, ...] = ()  # The strangest documents. The user chooses how many are listed.
 
 
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:

@@ -23,8 +23,8 @@ class FilterConfig(ScoringConfig):
     keep: str | None = Field(
         None,
         min_length=1,
-        description="SQL condition for keeping a document, on the columns of rnnlm score, such as 'bits_per_byte < 3 "
-        "and tokens >= 5'.",
+        description="SQL condition that a document must meet to be kept, on the columns that rnnlm score writes, such "
+        "as 'bits_per_byte < 3 and tokens >= 5'.",
     )
     keep_quantiles: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
         (),
@@ -47,7 +47,9 @@ class FilterConfig(ScoringConfig):
                 "rnnlm score"
             )
         if not (self.keep or self.keep_quantiles or self.keep_share):
-            raise ValueError("give keep, keep_quantiles or keep_share; if several are given, all must hold")
+            raise ValueError(
+                "give keep, keep_quantiles or keep_share; if several are given, a document must meet all of them"
+            )
         if self.keep_quantiles and not (
             len(self.keep_quantiles) == 2 and self.keep_quantiles[0] < self.keep_quantiles[1]
         ):

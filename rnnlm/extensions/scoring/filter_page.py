@@ -1,4 +1,4 @@
-"""The report on `rnnlm filter`."""
+"""The report that `rnnlm filter` writes."""
 
 from rnnlm.display.text_layout import TableRows, shorten
 from rnnlm.extensions.scoring.filter_config import FilterConfig

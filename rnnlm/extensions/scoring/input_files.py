@@ -1,4 +1,4 @@
-"""Find the input files of a scoring, and detect the kind of each file from its content."""
+"""Find the files to score, and detect the kind of each file from its content."""
 
 import glob
 import tempfile

@@ -64,7 +64,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
             for index, value in enumerate((1, good_score > bad_score, shorter)):
                 counts.setdefault(pair.group, [0, 0, 0])[index] += value
     if not counts:
-        raise CorpusError(f"{source}: contains no pairs")
+        raise CorpusError(f"{source}: contains no pairs; give a table with one pair of sentences per row")
     groups = tuple(pair_accuracy(name, *numbers) for name, numbers in sorted(counts.items()))
     total = pair_accuracy("all", *map(sum, zip(*counts.values(), strict=True)))
     return PairScores(model=scorer.model.reference, total=total, groups=groups)

@@ -1,4 +1,4 @@
-"""Rescore n-best lists by the combined scores of a speech recognizer and a language model."""
+"""Rescore n-best lists by combining the scores of a speech recognizer with those of a language model."""
 
 import math
 from collections.abc import Iterator

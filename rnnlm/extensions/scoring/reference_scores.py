@@ -43,8 +43,8 @@ REFERENCE_DOCUMENTS = 10_000
 # If the model has not scored the validation text yet, only about this many bytes are sampled, but not fewer than about
 # ENOUGH_DOCUMENTS.
 REFERENCE_BYTES = 100_000
-# A sufficient number of documents. The distance of their scores by chance is at most 1.95 / sqrt(500) = 0.09, half the
-# drift threshold.
+# A sufficient number of documents. With this number, the distance that arises by chance is at most 1.95 / sqrt(500) =
+# 0.09, half the drift threshold.
 ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY, DIGEST_KEY = b"rnnlm reference", b"rnnlm model", b"rnnlm digest"
 
@@ -93,7 +93,8 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 def is_reference(path: Path, model: FoundModel) -> bool:
     """Return True if the file contains undamaged scores of this model by the current version of the code.
 
-    Files of rnnlm 0.3 contain no digest of their rows. The marker of a registered version contains one of the file.
+    Files that rnnlm 0.3 wrote contain no digest of their rows, but the marker of a registered version contains a digest
+    of the file.
     """
     if not path.is_file():
         return False
@@ -143,7 +144,7 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Return an iterator over lines or whole documents, and n if only every n-th of them is used.
+    """Return an iterator over every n-th line or whole document, and the number n, which is 1 if all are used.
 
     If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply. The iterator raises
     CorpusError if the text is missing or has changed.

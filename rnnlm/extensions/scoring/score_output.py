@@ -1,6 +1,6 @@
 """Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-The output also contains its provenance, by which a repeated scoring is recognized and skipped.
+The output also contains its provenance, by which repeated scoring is recognized and skipped.
 """
 
 import json
@@ -47,7 +47,9 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
     if not os.access(folder, os.W_OK):
         raise HomeError(f"{output}: its folder is not writable; give another scoring.output (--output)")
     if config.query is None and output in inputs:
-        raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
+        raise ConfigError(
+            f"scoring.output: {output} is one of the inputs and would be lost; give another file (--output)"
+        )
     if output.suffix == ".duckdb" and output.is_file():
         with connected(output) as connection:
             refuse_foreign_table(connection, output)
@@ -141,7 +143,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to the database. Raise HomeError if another program has it open or if it is no DuckDB file."""
+    """Yield a connection to the database. Raise HomeError if another program uses it or if it is not a DuckDB file."""
     try:
         connection = duckdb.connect(
             str(database),

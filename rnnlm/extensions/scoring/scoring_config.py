@@ -35,8 +35,8 @@ class ScoringConfig(EngineConfig):
     encoding: str = Field(
         "utf-8",
         min_length=1,
-        description="Text encoding of the files. For bytes that are invalid in it, the encoding is guessed for each "
-        "file.",
+        description="Text encoding of the files. If bytes of a file are invalid in it, the encoding of "
+        "this file is guessed.",
     )
     quoting: Literal["auto", "doubled", "backslash", "none"] = Field(
         "auto",
@@ -74,8 +74,8 @@ class ScoringConfig(EngineConfig):
         0.2,
         gt=0.0,
         le=1.0,
-        description="Kolmogorov-Smirnov distance between the bits per byte of the documents and of the validation "
-        "text. Above it, a Prefect event is emitted.",
+        description="Maximum Kolmogorov-Smirnov distance between the bits per byte of the documents and of the "
+        "validation text. If it is exceeded, a Prefect event is emitted.",
     )
     may_be_missing: bool = Field(
         False, description="Do nothing if the input does not exist yet, which is useful in schedules."

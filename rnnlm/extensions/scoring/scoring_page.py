@@ -1,4 +1,4 @@
-"""The report on `rnnlm score`."""
+"""The report that `rnnlm score` writes."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
             **left_out_tables(scoring.left_out),
         },
         note=DISTANCE_NOTE if compared else "",
-        pictures={"Bits per byte, beside validation text": picture} if compared and picture else {},
+        pictures={"Bits per byte, compared with validation text": picture} if compared and picture else {},
     )
 
 

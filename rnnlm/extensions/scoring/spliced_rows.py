@@ -34,7 +34,7 @@ class Script(NamedTuple):
     def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
         """Yield the lines after the byte-order mark, including line ends.
 
-        Line ends are recognized as in reading for scoring.
+        Line ends are recognized in the same way as when the file is read for scoring.
         """
         reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
         try:

@@ -1,4 +1,4 @@
-"""Find the strangest documents of a scoring by the loss of their wording and by the size of their numbers.
+"""Find the strangest of the scored documents by the loss of their wording and by the size of their numbers.
 
 A model reads a number as a few tokens, whose loss depends little on its size. Numbers are therefore compared separately
 from the wording. The deviations of wording and numbers are measured in median absolute deviations (Hampel 1974), so

@@ -1,8 +1,8 @@
 """Keep or drop documents by their scores, and write them with the same file names, formats and columns.
 
-The scores are computed as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder NAME. They are
-reused, so another threshold takes only seconds, and an interrupted filter continues. Each output file is written
-atomically.
+The scores are computed in the same way as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder
+NAME. They are reused, so filtering with another threshold takes only seconds, and an interrupted run continues. Each
+output file is written atomically.
 """
 
 import math
@@ -42,7 +42,7 @@ NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
 
 
 class FilterRecord(Record):
-    """The result of a filter."""
+    """The result of filtering."""
 
     scoring: ScoringRecord
     output: Path | None = None  # The output folder, or None if there was nothing to filter.
@@ -57,7 +57,7 @@ class FilterRecord(Record):
 
 
 def scoring_of(config: FilterConfig) -> ScoringConfig:
-    """Return the configuration of the scoring on which the filter is based."""
+    """Return the configuration with which the texts are scored before they are filtered."""
     folder = expanded(config.output)
     settings = config.model_dump(include=set(ScoringConfig.model_fields))
     return ScoringConfig(**settings | {"output": str(folder.with_name(f"{folder.name}.scores.parquet"))})

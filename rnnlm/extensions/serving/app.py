@@ -114,7 +114,7 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    # The class of Starlette is given, because it is also raised for unknown routes.
+    # The exception class of Starlette is given, because it is also raised for unknown routes.
     app.add_exception_handler(StarletteHTTPException, not_served)
     app.add_exception_handler(Exception, failed)
     # The middleware that is added last handles a request first.

@@ -1,4 +1,4 @@
-"""OpenAI's completions API, as far as it applies to a language model that follows no instructions.
+"""The part of OpenAI's completions API that applies to a language model that follows no instructions.
 
 OpenAI's clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
 the answer includes the log-probabilities of the prompt's tokens. Fields of the API that this service does not support
@@ -187,7 +187,7 @@ class ChoiceWriter:
 
 
 class StopText:
-    """A text that ends at the first stop string. Characters with which a stop string may begin are held back."""
+    """A text that ends at the first stop string. Characters that may begin a stop string are held back."""
 
     def __init__(self, stops: list[str]) -> None:
         self.stops, self.rest, self.stopped = stops, "", False
@@ -220,7 +220,7 @@ def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
         check_served(loaded, request.model)
     prompts = [prompt for prompt in request.prompts for _ in range(request.n)]
     if len(prompts) > MAXIMUM_CHOICES:
-        raise HTTPException(422, f"at most {MAXIMUM_CHOICES} choices in one request")
+        raise HTTPException(422, f"expected at most {MAXIMUM_CHOICES} choices in one request")
     made: list[ChoiceWriter] = []
     try:
         for index, prompt in enumerate(prompts):

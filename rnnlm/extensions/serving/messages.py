@@ -49,7 +49,7 @@ class GenerateRequest(Message):
 
 
 def text_form(value: Any) -> str:
-    """Return a tag for a value: the form of a single text or that of a list.
+    """Return a tag that says whether a value has the form of a single text or of a list.
 
     With tags, a validation error refers to the wrong item of a list, and not also to the form of a single text.
     """
@@ -149,7 +149,7 @@ class TextSums(Message):
 
 
 class Scored(TextSums):
-    """The scores of a whole text, computed as by `rnnlm evaluate`. Values are null if there is nothing to score."""
+    """The scores that `rnnlm evaluate` computes for a text. Values are null if there is nothing to score."""
 
     tokens: list[ScoredToken]
 

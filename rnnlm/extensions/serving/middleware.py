@@ -1,4 +1,4 @@
-"""Middleware in front of the routes, which checks the Host header and the bearer token."""
+"""Middleware that checks the Host header and the bearer token before a request reaches its route."""
 
 import hmac
 

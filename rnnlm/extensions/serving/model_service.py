@@ -172,7 +172,7 @@ class GenerationStream:
             raise BusyError(f"the request was not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            # The text is the same as `rnnlm generate` prints for these tokens.
+            # The text is the same as the text that `rnnlm generate` prints for these tokens.
             text=self.loaded.tokenizer.decode(ids).strip(),
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),

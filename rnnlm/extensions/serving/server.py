@@ -1,4 +1,4 @@
-"""Listen, serve and shut down, in the process of `rnnlm serve`."""
+"""Listen, serve and shut down, in the process that `rnnlm serve` starts."""
 
 import asyncio
 import contextlib

@@ -42,7 +42,7 @@ TopTokens = list[tuple[int, float]]  # Pairs of token id and probability, the mo
 def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
     """Return a copy of the model that calls `check` before each window that a network reads.
 
-    The copy has the same weights. An exception of `check` ends the computation.
+    The copy has the same weights. An exception that `check` raises ends the computation.
     """
     checked = copy.copy(model)
     if isinstance(checked, Ensemble):

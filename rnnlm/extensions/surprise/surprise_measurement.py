@@ -99,7 +99,7 @@ def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
     stored = RunFolder(folder)
     if not stored.facts or not stored.configuration:
         raise ModelError(
-            f"{model_folder}: expected the model folder of a run, with run.json and config.json beside it.\n"
+            f"{model_folder}: expected the model folder of a run, with run.json and config.json next to it.\n"
             "Give a run's folder or its id, because losses are stored with the run."
         )
     run = stored.record()

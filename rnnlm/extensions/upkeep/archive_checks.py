@@ -27,7 +27,7 @@ MLFLOW_TRIGGER = re.compile(  # A pattern for the only trigger that MLflow creat
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-# The timeout in seconds of a check, because a malicious schema can make checks arbitrarily slow.
+# The timeout of a check in seconds, because a malicious schema can make checks arbitrarily slow.
 DATABASE_SECONDS = 600
 
 

@@ -105,7 +105,7 @@ def check_source(home: Home, folder: Path) -> None:
 
 
 def databases(home: Home) -> Iterator[str]:
-    """Yield the paths of the databases in the rnnlm home. A database on a server must be backed up separately."""
+    """Yield the paths of the databases in the rnnlm home. Databases on a server must be backed up separately."""
     if is_embedded(home) and home.mlflow_database.exists():
         yield MLFLOW_DATABASE
     if (home.root / PREFECT_DATABASE).exists():
@@ -118,7 +118,7 @@ def not_covered(home: Home, own_prefect: str | None = None) -> tuple[str, ...]:
     if not is_embedded(home):
         found.append(
             f"MLflow at {redacted(tracking_uri(home))}: registry, metrics and registered models; back up its database "
-            "and artifact store by their own means"
+            "and artifact store with their own tools"
         )
     prefect = os.environ.get("PREFECT_API_URL")
     if prefect is not None and prefect.replace("//localhost:", "//127.0.0.1:").rstrip("/") != own_prefect:
@@ -145,7 +145,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
         except sqlite3.DatabaseError as error:
             raise HomeError(
                 f"{database}: the database cannot be copied ({error}).\n"
-                "No backup was made; earlier ones are as they were. Free disk space, or restore one of them."
+                "No backup was made; earlier backups are unchanged. Free disk space, or restore one of them."
             ) from error
         writer.add(name, snapshot)
     return None if found == "ok" else f"{name} is damaged: {found}; backed up as it is"

@@ -39,7 +39,7 @@ class BackedUpFile(Record):
 
 class Manifest(Record):
     format: int
-    homes: tuple[Path, ...]  # The paths of the rnnlm home, with one of which each path in its databases begins.
+    homes: tuple[Path, ...]  # The paths of the rnnlm home. Each path in its databases begins with one of them.
     made: str  # The time of the backup in ISO 8601, UTC.
     rnnlm: str  # The version of rnnlm that made the backup.
     versions: tuple[str, ...]  # The registered versions, such as NAME/3.
@@ -121,14 +121,12 @@ def read_manifest(archive: Path) -> Manifest:
                     if hashlib.sha256(data).hexdigest() == match[4].decode():
                         return Manifest.model_validate_json(data)
     except ValidationError as error:
-        raise HomeError(
-            f"{archive}: the backup has another format than {FORMAT}; use the rnnlm that made it"
-        ) from error
+        raise HomeError(f"{archive}: the format of the backup is not {FORMAT}; use the rnnlm that made it") from error
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise HomeError(f"{archive}: cannot be read ({reason}); give the file that rnnlm backup wrote") from error
     raise HomeError(
-        f"{archive}: not a complete backup: it was cut off, its manifest is damaged, or it is another file.\n"
+        f"{archive}: not a complete backup: it was cut off, its manifest is damaged, or it is a different file.\n"
         "Restore another backup. `tar -xf` unpacks what can be read of this one."
     )
 

@@ -1,8 +1,7 @@
 """Remove all items from an rnnlm home that are not kept by its retention rules.
 
-If the command is killed at any moment, the home still works, and the next prune continues. Registered versions are
-removed first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its
-files.
+If the command is killed at any time, the home still works, and the next call continues. Registered versions are removed
+first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its files.
 
 Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
 (stages.mark_used) before they verify it. Each folder is therefore renamed before it is deleted, under the lock of its

@@ -100,7 +100,7 @@ def nearest_folder(path: Path) -> Path:
 def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: Path, home: Home) -> None:
     """Write one file, unless an interrupted restore has already written it.
 
-    Raise DamagedFileError if the file in the archive has another sha256.
+    Raise DamagedFileError if the file in the archive has a different sha256.
     """
     if target.is_file() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
         return

@@ -87,7 +87,7 @@ def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: flo
 
 
 def counted_times(items: Iterable[Item], now: float) -> dict[float, float]:
-    """Return for each last use of an item the time that counts for its age: days without any use are left out.
+    """Map each time of last use to the time from which an item's age is counted, leaving out days without any use.
 
     If the machine's clock is a year ahead, the home seems unused for a year. Its items then seem to be a year older,
     and all caches and unfinished runs would be removed.
@@ -155,7 +155,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """Return the planned versions that may still be removed, because an alias may have moved since the planning."""
+    """Return the planned versions that may still be removed. Aliases may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

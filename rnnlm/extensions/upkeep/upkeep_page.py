@@ -1,4 +1,4 @@
-"""The reports on prune, backup and restore."""
+"""The reports that `rnnlm prune`, `rnnlm backup` and `rnnlm restore` write."""
 
 from rnnlm.display.text_layout import TableRows, columns, fact_lines
 from rnnlm.extensions.upkeep.backup import BackupRecord
@@ -21,7 +21,7 @@ def prune_text(pruned: PruneRecord) -> str:
 
 
 def prune_report(pruned: PruneRecord) -> str:
-    """Return the report of a prune in Markdown."""
+    """Return the Markdown report about the items that were kept and removed."""
     rows = prune_rows(pruned)
     kept = [{"version": name, "kept because": why} for name, why in sorted(pruned.kept.items())]
     title = "Would be removed" if pruned.dry_run else "Removed"

@@ -95,7 +95,7 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def load_before(self, failed_step: int) -> dict[str, Any] | None:
-        """Return the newest state from before a step that failed, or None if there is no checkpoint.
+        """Return the newest state that precedes a failed step, or None if there is no checkpoint.
 
         If the newest checkpoint was written immediately before the failed step, the step would fail again at any
         learning rate. This checkpoint is therefore renamed, unless it is the only one.

@@ -69,7 +69,7 @@ def defer_signals() -> Iterator[Interruption]:
 
     At the end, restore the former handlers and deliver a deferred signal to them. Thus Prefect still raises its
     TerminationSignal, and Python its KeyboardInterrupt. Python lets only the main thread install handlers. In other
-    threads signals are not deferred, and an interrupted training resumes from the last periodic checkpoint.
+    threads signals are not deferred, and an interrupted run resumes from the last periodic checkpoint.
     """
     interruption = Interruption()
     before: dict[int, Any] = {}

@@ -42,25 +42,27 @@ def find_unfinished(
             f"mix it again: rnnlm mix {' '.join(started['members'])}"
         )
     if "dataset_id" not in started or not configuration:
-        raise ModelError(f"{folder}: started.json or config.json is damaged;\ntrain anew: rnnlm train --corpus …")
+        raise ModelError(f"{folder}: started.json or config.json is damaged;\ntrain a new run: rnnlm train --corpus …")
     try:
         config = PipelineConfig.model_validate(configuration).model_copy(update={"force": ()})
     except ValidationError as error:
         raise ModelError(
             f"{folder / 'config.json'}: this version of rnnlm cannot read it ({error.error_count()} errors);\n"
-            "train anew: rnnlm train --corpus …"
+            "train a new run: rnnlm train --corpus …"
         ) from error
     dataset = find_dataset(home, str(inside(home.datasets, started["dataset_id"])))
     if dataset is None:
         raise ModelError(
-            f"{folder.name}: its dataset {started['dataset_id'][:12]} is missing or damaged;\n"
-            f"prepare it again: rnnlm prepare --corpus {config.corpus.public_source} (see its config.json)"
+            f"{folder.name}: the dataset {started['dataset_id'][:12]} of this run is missing or damaged;\n"
+            "prepare it again with the settings in the run's config.json: "
+            f"rnnlm prepare --corpus {config.corpus.public_source}"
         )
     start = StartedFrom(**started["started_from"]) if "started_from" in started else None
     if name_run(config, dataset, start) != started["run_id"]:
         raise ModelError(
-            f"{folder.name}: was started with other versions of rnnlm, torch, transformers or numpy, so it cannot be\n"
-            f"resumed; install those versions, or train anew: rnnlm train --corpus {config.corpus.public_source}"
+            f"{folder.name}: this run was started with other versions of rnnlm, torch, transformers or numpy, so it\n"
+            f"cannot be resumed; install those versions, or train a new run: "
+            f"rnnlm train --corpus {config.corpus.public_source}"
         )
     return (with_changes(config, changes) if changes else config), dataset
 
@@ -91,7 +93,10 @@ def find_run(home: Home, name: str) -> Path:
     started = dict.fromkeys(place.resolve() for place in places if RunFolder(place).started_path.is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]
     if len(found) > 1:
-        raise ModelError(f"{name}: matches {len(found)} runs: {', '.join(sorted(place.name for place in found))}")
+        raise ModelError(
+            f"{name}: the ids of {len(found)} runs begin with this text; give more of the id: "
+            f"{', '.join(sorted(place.name for place in found))}"
+        )
     if not found:
         all_runs = (run.path for run in RunFolder.all(home))
         unfinished = sorted(run.name for run in all_runs if find_run_damage(home, run) is not None)

@@ -334,7 +334,7 @@ def test_a_page_instead_of_text_is_read_and_told(
     "name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.pdf", "a.docx", "a.epub", "a.rst"]
 )
 def test_a_page_instead_of_a_table_is_named(home: Home, tmp_path: Path, name: str) -> None:
-    refused(home, write(tmp_path / name, PAGE), f"is an HTML page and no {Path(name).suffix} file")
+    refused(home, write(tmp_path / name, PAGE), f"is an HTML page and not a {Path(name).suffix} file")
 
 
 def test_many_comments_that_open_no_page_are_text(home: Home, tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_the_downloaded_file_is_used_while_the_server_is_away(
     obtain_corpus(home, CorpusConfig(source=server.url))
     server.behaviour = "status 503"
     assert obtain_corpus(home, CorpusConfig(source=server.url, digits="0")).corpus_bytes
-    assert "downloaded before is used" in caplog.text
+    assert "an earlier run downloaded is used" in caplog.text
 
 
 def test_a_kept_file_that_was_changed_is_downloaded_again(server: FaultyServer, target: Path) -> None:

@@ -59,8 +59,8 @@ def test_books_whose_titles_hold_a_split_s_word_are_all_read(
     text = stored(home, tmp_path / "books")["text"]
     assert text.split() == list(names)
     assert (
-        "these files are read as ordinary text, not as splits: dev-notes.txt, test-plan.txt;\nname a split test.txt"
-        in caplog.text
+        "these files are read as ordinary text, because their names do not name a split: dev-notes.txt, test-plan.txt;"
+        "\nif a file is a split, name it test.txt" in caplog.text
     )
 
 

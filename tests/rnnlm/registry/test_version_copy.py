@@ -92,11 +92,11 @@ def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Re
 @pytest.mark.parametrize(
     ("wanted", "target", "words"),
     [
-        ("1", "here", "this is the present registry; leave out --to"),
+        ("1", "here", "this is the current registry; leave out --to"),
         ("1", "no/such/folder", "expected the address of an MLflow server, or the folder of a rnnlm home"),
         ("1", "", "expected the address"),
         ("1", "other", "expected the address"),
-        ("1", "link", "this is the present registry; leave out --to"),
+        ("1", "link", "this is the current registry; leave out --to"),
         ("1", "what?", "must not contain"),
         ("1", "sqlite:////tmp/other.db", "expected an address such as http"),
         ("1", "ftp://mlflow.example.org", "expected an address such as http"),

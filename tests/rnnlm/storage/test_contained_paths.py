@@ -125,7 +125,7 @@ def test_a_local_marker_reads_nothing_outside(tmp_path: Path, name: str) -> None
     if name == "link/secret":
         assert find_damage(folder) is None
     else:
-        assert "no file in this folder" in str(find_damage(folder))
+        assert "not a file in this folder" in str(find_damage(folder))
 
 
 @hostile

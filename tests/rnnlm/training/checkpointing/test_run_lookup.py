@@ -100,7 +100,7 @@ def test_a_run_of_other_versions_cannot_be_resumed(
     home: Home, unfinished: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(STAGE_VERSIONS, "training", 99)
-    fails(home, unfinished.run_id, "other versions", "train anew")
+    fails(home, unfinished.run_id, "other versions", "train a new run")
 
 
 def test_a_configuration_of_another_version_is_refused(

@@ -27,9 +27,8 @@ MODULES = (  # The modules of rnnlm that load_context uses.
     "evaluation.document_losses",
     "metrics",
 )
-LOWEST_TEMPERATURE = (
-    0.01  # The smallest temperature other than 0. Logits divided by a smaller one could overflow float32.
-)
+# The smallest temperature other than 0. Logits divided by a smaller one could overflow float32.
+LOWEST_TEMPERATURE = 0.01
 
 
 class PredictionRequest(BaseModel):

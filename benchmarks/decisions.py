@@ -96,7 +96,7 @@ def five_files(path: Path, sentences: Sentences) -> None:
 
 
 def many_files(path: Path, sentences: Sentences) -> None:
-    """Write a file for every 20 sentences. The text grows to more than 100 files."""
+    """Divide the sentences among files of 20 sentences each. The last text has more than 100 files."""
     path.mkdir(exist_ok=True)
     for first in range(0, len(sentences), 20):
         (path / f"{first:06d}.txt").write_text("".join(sentences[first : first + 20]))

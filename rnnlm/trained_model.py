@@ -118,8 +118,8 @@ class Model:
 
         The columns have the names that `rnnlm explain --json` prints.
 
-        They include input_text, target_text (the token to predict), nll_nats (its loss), rank and probability of the
-        target, and alternatives (the most probable tokens). There are no rows if there is nothing to predict.
+        The columns include input_text, target_text (the token to predict), nll_nats (its loss), rank and probability of
+        the target, and alternatives (the most probable tokens). There are no rows if there is nothing to predict.
         """
         (text,) = checked_texts([text])
         explanation = explain(self._network, self._tokenizer, self._cut, text)

@@ -49,7 +49,7 @@ class OneProcessPerFile(LoadFileScheduling):
 
 @functools.cache
 def scope_of_file(name: str) -> str:
-    """Return the group of tests that run in the same process. `name` is a file's path in the repository."""
+    """Return a name that is the same for all files whose tests run in one process. `name` is a file's path."""
     text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
     return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
 

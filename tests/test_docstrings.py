@@ -33,7 +33,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def failing(source: str) -> list[int]:
-    """Return the lines of docstrings that match GLOSS or, for a called function, NOUN."""
+    """Return the lines of all docstrings that match GLOSS, and of docstrings of called functions that match NOUN."""
     return [
         line
         for line, (sentence, is_called) in first_sentences(source).items()

@@ -138,7 +138,7 @@ def make(checkout: Path, target: str, interpreters: dict[str, tuple[int, ...]], 
         ({"python3": (3, 12, 1)}, (), "python3"),
         ({"python3": (3, 15, 0), "python3.12": (3, 12, 3)}, (), "python3.12"),
         ({"python3": (3, 14, 0)}, (), "python3"),
-        # "python3.13" is an interpreter of version 2.7.
+        # The interpreter named "python3.13" has version 2.7.
         ({"python3.13": (2, 7), "python3.11": (3, 11, 9)}, (), "python3.11"),
         ({"python3.13": (3, 13, 0), "mine": (3, 11, 9)}, ("PYTHON=mine",), "mine"),
     ],

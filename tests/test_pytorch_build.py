@@ -34,7 +34,7 @@ CUDA_12, CUDA_13 = SMI.format("CUDA Version: 12.6    "), SMI.format("CUDA Versio
 
 
 def write_wheel(folder: Path, version: str) -> None:
-    """Write an empty wheel of a package torch to the folder of an index."""
+    """Write an empty wheel of a package named torch to the folder of a package index."""
     folder = folder / "torch"
     folder.mkdir(parents=True, exist_ok=True)
     information, record = f"torch-{version}.dist-info", []

@@ -79,9 +79,10 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
-    """Return the flow runs without a final state whose process has ended. settle_dead_runs must set their state.
+    """Return the flow runs that have no final state although their process has ended.
 
-    They are queried by plain HTTP, because importing Prefect takes seconds.
+    settle_dead_runs() must set a final state for them. The runs are queried by plain HTTP, because importing Prefect
+    takes seconds.
     """
     ended = [str(run_id_of(path)) for path, _, has_ended in run_locks(home) if has_ended]
     found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []

@@ -71,8 +71,8 @@ def with_own_model(
         model = registered_name(config.registry, name)
         raise ConfigError(
             f"{model} is the model of {owner}, not of {config.corpus.source};\n"
-            f"--name NAME gives the schedule and its model another name. If both are the same text in two places,\n"
-            f"add --set registry.model_name={model}"
+            "give the schedule and its model another name with --name NAME or,\n"
+            f"if both sources have the same text, add --set registry.model_name={model}"
         )
     own = name_of(schedule_name)
     if other_source(query, home, config, own, schedule_name):

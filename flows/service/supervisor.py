@@ -278,7 +278,7 @@ def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
 def mlflow_command(home: Home, running: RunningHome) -> list[str]:
     """Return the command that starts MLflow's server with a single account.
 
-    The server refuses unknown names in the header Host, and requests from pages of other sites.
+    The server refuses requests with an unknown name in the Host header, and requests from pages of other sites.
     """
     names = [f"{name}:{running.mlflow_port}" for name in (HOST, "localhost")]
     address = ["--host", HOST, "--port", str(running.mlflow_port), "--workers", "1"]

@@ -76,11 +76,12 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 
 
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's nested configuration if `given` names a preset other than that of its deployment.
+    """Return the nested configuration of a run whose preset is not the preset of its deployment.
 
-    The web form shows the value of each field in the deployment, or else its default, and submits all fields. Only the
-    fields that differ from the shown values are choices of the user. In the same way, only the fields that differ from
-    the deployment's preset are choices of the deployment.
+    The settings are those of the preset that `given` names. The choices of the deployment replace them, and then the
+    choices of the user. A choice of the deployment is a field that differs from the deployment's preset. The web form
+    submits all fields, and shows the deployment's value or else the default. A choice of the user is a field that
+    differs from the shown value.
     """
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     deployed_flat, given_flat = flatten(deployed), flatten(given)

@@ -44,7 +44,9 @@ class OptimizerConfig(Section):
         f"Peak learning rate. If null, it is {DEFAULT_RATE:g}. For an Elman network with more than {RATE_UNITS} units, "
         f"this is multiplied by ({RATE_UNITS} / units)^{RATE_EXPONENT:g}.",
     )
-    weight_decay: NonNegativeFloat = setting(0.01, "Coefficient of decoupled weight decay, for matrices only.")
+    weight_decay: NonNegativeFloat = setting(
+        0.01, "Coefficient of decoupled weight decay, which applies only to matrices."
+    )
     clip_norm: PositiveFloat | None = setting(
         1.0, "Maximum global L2 norm of the gradients. If null, gradients are not clipped."
     )
@@ -65,7 +67,7 @@ class OptimizerConfig(Section):
 
 
 class ScheduleConfig(Section):
-    """The learning rate over time."""
+    """The schedule of the learning rate: warm-up, course and plateaus."""
 
     kind: Literal["constant", "linear", "cosine", "plateau"] = setting(
         "cosine",
@@ -97,8 +99,8 @@ class DropoutConfig(Section):
     )
     layers: DropoutShare = setting(
         0.0,
-        "Dropout probability of the units between layers. A unit is dropped at all time steps of a row (locked "
-        "dropout).",
+        "Dropout probability of the units that a layer reads from the layer below. A unit is dropped at all time steps "
+        "of a row (locked dropout).",
     )
     outputs: DropoutShare | None = setting(
         None,
@@ -244,7 +246,7 @@ class TrainingConfig(Section):
     )
     loss: LossConfig = setting(LossConfig(), "Training loss.")
     optimizer: OptimizerConfig = setting(OptimizerConfig(), "Optimizer and gradient clipping.")
-    schedule: ScheduleConfig = setting(ScheduleConfig(), "Learning rate over time.")
+    schedule: ScheduleConfig = setting(ScheduleConfig(), "Learning-rate schedule.")
     dropout: DropoutConfig = setting(DropoutConfig(), "Dropout during training.")
     averaging: AveragingConfig = setting(AveragingConfig(), "Weight averaging.")
     validation: ValidationConfig = setting(ValidationConfig(), "Validation during training.")

@@ -108,8 +108,8 @@ def store_text(
 ) -> tuple[str, Written, bool]:
     """Write the text to a temporary folder, and move it to a folder named by its digest unless such a folder exists.
 
-    Return the digest, the result of source.write(), and True if the folder already existed. All errors of
-    source.write() are raised.
+    Return the digest, the result of source.write(), and True if the folder already existed. Errors that source.write()
+    raises are passed on.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)

@@ -54,7 +54,7 @@ class Deadline:
         threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
         try:
             wait([future], None if math.isinf(self.end) else self.remaining_seconds)
-        finally:  # This also abandons the thread after Ctrl-C.
+        finally:  # The thread is also abandoned after Ctrl-C.
             if not future.done():
                 self.abandoned.set()
         if self.abandoned.is_set():

@@ -174,7 +174,7 @@ class TextReader:
     def text(self, role: str, opened: OpenFile) -> Text:
         """Return the text of a file in any format. Raise DocumentError if a document cannot be read.
 
-        This call reads a document as a whole. It reads any other text later, piece by piece.
+        A document is read completely by this call. Any other text is read later, piece by piece.
         """
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format

@@ -34,7 +34,7 @@ def fetch(
     policy: FetchPolicy | None = None,
     known: ResourceVersion | None = None,
 ) -> ResourceVersion | None:
-    """Download `url` to `target`. Return the received version, or None if the server still has the known one.
+    """Download `url` to `target`. Return the received version, or None if the server still has version `known`.
 
     A complete file with the expected sha256 is used without a request. If no version is known and the server is
     unavailable, a complete file that an earlier run downloaded is used, with a warning. If all attempts fail, raise
@@ -83,7 +83,7 @@ class Download:
         self.deadline = Deadline(self.label, policy.maximum_seconds)
 
     def complete(self) -> bool:
-        """Download the file in several attempts. Return False if the server still has the known version."""
+        """Download the file in several attempts. Return False if the server still has version `known`."""
         kept = self.kept
         if kept.whole_sha256 and file_digest(kept.path) != kept.whole_sha256:
             logger.warning("%s: the kept file differs from its sha256, so the file is downloaded again", kept.path)
@@ -142,7 +142,7 @@ class Download:
     def receive(self) -> bool:
         """Try once to download the rest of the file, or all of it.
 
-        Return False if the server still has the known version. Raise TransientError if the connection breaks.
+        Return False if the server still has version `known`. Raise TransientError if the connection breaks.
         """
         kept = self.kept
         kept.discard_unless_resumable(self.sha256)
@@ -170,13 +170,16 @@ class Download:
     def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
         """Return the reaction to the server's response to a request with these headers.
 
-        | kept file | 200   | 206                    | 304                 | 416                         |
-        |-----------|-------|------------------------|---------------------|-----------------------------|
-        | none      | STORE | START_OVER             | NOTHING             | START_OVER                  |
-        | begun     | STORE | RESUME, or START_OVER  | CorpusError         | KEEP if it is whole, or     |
-        |           |       | if it does not fit     |                     | START_OVER                  |
-        | whole     | STORE | START_OVER             | KEEP, or NOTHING if | as for a begun file         |
-        |           |       |                        | it is the known one |                             |
+        | kept file  | 200   | 206                    | 304                     | 416                      |
+        |------------|-------|------------------------|-------------------------|--------------------------|
+        | none       | STORE | START_OVER             | NOTHING                 | START_OVER               |
+        | incomplete | STORE | RESUME, or START_OVER  | CorpusError             | KEEP if all bytes of the |
+        |            |       | if the body does not   |                         | server's file were       |
+        |            |       | continue the kept file |                         | received, else           |
+        |            |       |                        |                         | START_OVER               |
+        | complete   | STORE | START_OVER             | KEEP, or NOTHING if the | as for an incomplete     |
+        |            |       |                        | kept file has version   | file                     |
+        |            |       |                        | `known`                 |                          |
 
         Raise CorpusError for a 304 if the headers contain no condition.
         """

@@ -68,7 +68,7 @@ class KeptDownload:
         return (read_json(self.note) or {}).get("sha256") if self.path.exists() else None
 
     def begin(self, label: str, version: ResourceVersion) -> None:
-        """Discard the received bytes, and begin a file of this version. `label` is its address without secrets."""
+        """Discard the received bytes, and begin a file of this version. `label` is the address without secrets."""
         self.discard()
         write_json(self.note, {"url": label, "version": vars(version)})
 
@@ -94,7 +94,8 @@ class KeptDownload:
     def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
         """Return the headers of a request for the rest of an incomplete file, or for the whole file.
 
-        The server then sends the whole file only if its version is neither the kept nor the known one.
+        The server then sends the whole file only if its version differs from that of the kept file or, if no file is
+        kept, from `known`.
         """
         version = self.version
         if self.size and not self.whole_sha256:

@@ -40,7 +40,10 @@ def hub_name(source: str) -> HubName:
     path, _, configuration = rest.partition(":")
     name = HubName(path, configuration or None)
     if name.folder is None and (path.startswith((".", "/", "~")) or path.count("/") > 1 or not path):
-        raise CorpusError(f"{source}: no such folder; expected hf:owner/name[:config] or hf: and a folder")
+        raise CorpusError(
+            f"{source}: there is no such folder;\n"
+            "give a data set as hf:OWNER/NAME[:CONFIG], or a folder as hf:FOLDER"
+        )
     return name
 
 

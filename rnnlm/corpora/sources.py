@@ -31,16 +31,16 @@ Metadata = dict[str, Any]
 
 
 class UnchangedError(Exception):
-    """An exception which means that the server or hub still has the known version, so it is not a failure."""
+    """The exception that is raised if the server or hub still has the stored version. It is not a failure."""
 
 
 class UnavailableError(FetchError):
-    """An error which means that the server or hub did not provide the text, so the stored copy can be used."""
+    """The error that is raised if the server or hub does not provide the text, but a stored copy can be used."""
 
 
 @contextmanager
 def fallback_allowed(known: object) -> Iterator[None]:
-    """Raise UnavailableError in place of CorpusError if a version is known, because its stored copy can be used."""
+    """Raise UnavailableError in place of CorpusError if the stored copy of version `known` can be used."""
     try:
         yield
     except CorpusError as error:
@@ -60,7 +60,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Installed:
-    """A corpus that is generated from this installation."""
+    """A corpus that rnnlm generates, for example from the installed Python packages."""
 
     entry: Entry
     remote = False  # Whether the text may change although its key stays the same.
@@ -72,7 +72,7 @@ class Installed:
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
-        """Write the text. Raise UnchangedError if the remote version is the known one."""
+        """Write the text. Raise UnchangedError if the remote text still has version `known`."""
         assert self.entry.write
         path = writer.folder / "written"
         facts = self.entry.write(path)
@@ -217,7 +217,9 @@ def on_disk(source: str, format: str) -> OnDisk:
     except (OSError, ValueError) as error:
         raise unreadable(source, error) from error
     if found is None and exists:
-        raise CorpusError(f"{source}: is neither a file nor a folder; write its content to a file and give that")
+        raise CorpusError(
+            f"{source}: is neither a file nor a folder; write its content to a file and give the path of this file"
+        )
     if found is None and WILDCARDS & set(source):
         found = files_of_glob(source, format)
     if found is None:

@@ -153,7 +153,7 @@ def words_of(path: PurePosixPath) -> list[str]:
 
 
 def splits_in(words: list[str]) -> set[Split]:
-    """Return the splits that the first and the last word name."""
+    """Return the splits that are named by the first or the last of the words."""
     return {SPLIT_OF_WORD[word] for word in (words[0], words[-1]) if word in SPLIT_OF_WORD}
 
 

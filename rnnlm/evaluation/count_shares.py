@@ -1,7 +1,7 @@
 """The n-gram model of a training text, and the weights of a mixture of several models.
 
-The weights are fitted on the validation lines for selection (sequences/validation_lines.py). Hence the mixture's score
-on the validation split is slightly too good, but its score on the test split is not.
+The weights are fitted on the validation lines that are used for model selection (sequences/validation_lines.py). Hence
+the mixture's score on the validation split is slightly too good, but its score on the test split is not.
 """
 
 import tempfile
@@ -36,8 +36,9 @@ MOST_STEPS = 1_000
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
     """Return the mixture of the network and the training split's n-gram model, and the seconds that counting took.
 
-    The weights are fitted on the validation lines for selection. `network_nll_nats` contains the network's losses on
-    the validation split, (predicted tokens,), in the order of the text. If it is None, there is no network.
+    The weights are fitted on the validation lines that are used for model selection. `network_nll_nats` contains the
+    network's losses on the validation split, (predicted tokens,), in the order of the text. If it is None, there is no
+    network.
     """
     counts, seconds = count_training_split(dataset, order)
     shares = np.ones(counts.order)
@@ -94,7 +95,7 @@ def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:
-    """Return the mean loss in nats per token, which is inf if a token has the probability zero."""
+    """Return the mean loss in nats per token. It is inf if the probability of a token is zero."""
     return float(-log_probabilities.mean())
 
 

@@ -24,9 +24,8 @@ class Dropout:
 
     words: float = 0.0  # The fraction of removed rows of the embedding.
     inputs: float = 0.0  # The fraction of removed units of the embedded tokens.
-    layers: float = 0.0  # The fraction of removed units in the input of a layer from the layer below.
-    # The fraction of removed units of the top layer's output. They are removed from the input of the head, not from the
-    # states.
+    layers: float = 0.0  # The fraction of removed units among those that a layer reads from the layer below.
+    # The fraction of removed units among those that the head reads from the top layer. The states keep these units.
     outputs: float = 0.0
     recurrent: float = 0.0  # The fraction of removed weights in each recurrent matrix U.
 

@@ -11,7 +11,7 @@ from rnnlm.errors import ModelError
 from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
-# The digests of the bundles that this process has checked. An equal bundle is not checked again.
+# The digests of the bundles that this process has checked. A bundle with one of these digests is not checked again.
 CHECKED: set[str] = set()
 # The collector is off, because the process ends soon, and without it the imports are faster. os._exit leaves out the
 # teardown of the imported libraries, which takes about a second.

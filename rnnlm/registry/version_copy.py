@@ -110,7 +110,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
     if "://" not in target:
         there = checked_home(expanded(target).resolve())
         address = embedded_uri(there)
-        # The target must be an existing or empty home, so that a mistyped path does not become a home.
+        # The target must be an rnnlm home or an empty folder, so that a mistyped path does not become a home.
         if not target or not is_home(there):
             raise ConfigError(
                 f"--to {target}: expected the address of an MLflow server, or the folder of a rnnlm home;\n"

@@ -12,7 +12,8 @@ SOCKS_OF_HTTPX = (("socks5", "socks5h"), "socksio", "socksio")
 def proxy_problem(url: str, socks: tuple[tuple[str, ...], str, str] = SOCKS_OF_REQUESTS) -> str:
     """Return the reason why the environment's proxy for `url` cannot be used.
 
-    Return "" if it can be used or if there is none. `socks` describes the library that uses the proxy.
+    Return "" if it can be used or if there is none. `socks` is SOCKS_OF_REQUESTS or SOCKS_OF_HTTPX, depending on the
+    library that uses the proxy.
     """
     from requests.utils import get_environ_proxies, select_proxy
 

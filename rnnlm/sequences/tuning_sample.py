@@ -1,8 +1,8 @@
-"""The tuning sample, a part of the validation lines that is used for selection during training.
+"""The tuning sample, a part of the validation lines that is used for model selection during training.
 
 The checkpoint, the temperature and the weights of a mixture are selected on this text. A model's score on this text is
 biased, so promotion compares models on the other validation lines. The digest of a line determines whether it is used
-for selection or for comparisons; see rnnlm/corpora/line_digests.py.
+for model selection or for comparing models; see rnnlm/corpora/line_digests.py.
 """
 
 from collections.abc import Iterator
@@ -85,9 +85,10 @@ class SelectedRows:
 
 
 class TuningSample:
-    """About `tokens` predicted tokens of the validation lines for selection. The sample is the same in every call.
+    """About `tokens` predicted tokens of the validation lines that are used for model selection.
 
-    If `tokens` is None, the sample consists of all validation lines for selection.
+    The sample is the same in every call. If `tokens` is None, it consists of all lines that are used for model
+    selection.
     """
 
     def __init__(self, dataset: DatasetRecord, tokens: int | None) -> None:
@@ -100,12 +101,13 @@ class TuningSample:
             self.sample = RowSample(SelectedRows(split, rows, int(of_tokens.sum())), wanted)
             self.predicted_count = self.sample.predicted_count
             return
-        # The fraction of tokens of lines for selection, about half. The other tokens of a stream are also read, because
-        # they determine its states, but their losses are not counted.
+        # The fraction of tokens that are used for model selection, which is about half. The other tokens of a stream
+        # are also read, because the states depend on them, but their losses are not counted.
         share = of_tokens.mean()
         self.sample = RowSample(split, min(round(wanted / share), split.predicted_count))
         self.chosen = self.tokens_of_sample(of_tokens)
-        # A sample of very few tokens may contain no line for selection. The sample is then the whole split.
+        # A sample of very few tokens may contain no token that is used for model selection. In this case, the sample is
+        # the whole split.
         if not self.chosen.any():
             self.sample = RowSample(split, split.predicted_count)
             self.chosen = self.tokens_of_sample(of_tokens)
@@ -117,12 +119,12 @@ class TuningSample:
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 
     def batches(self, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield each token of the sample that is for selection once. Rank r gets every world_size-th batch."""
+        """Yield each token of the sample once as a target. Rank r gets every world_size-th batch."""
         batches = evaluation_batches(self.sample, self.mode, batch_size, rank, world_size)
         return batches if self.mode == "sentence" else self.without_other_targets(batches)
 
     def without_other_targets(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the batches of a stream in order, with only the targets of lines for selection.
+        """Yield the batches of a stream in order. Only tokens that are used for model selection remain targets.
 
         All other targets are replaced by `<pad>`.
         """

@@ -11,9 +11,10 @@ from rnnlm.storage.sql_statements import statement
 
 
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
-    """Return a mask of the validation tokens that are used for selection, (predicted tokens,) bool, in text order.
+    """Return a mask of the validation tokens that are used for model selection, (predicted tokens,) bool.
 
-    A split with very few lines may have no line for selection. In this case, all tokens are used.
+    The tokens are in the order of the text. If no line of a small split is used for model selection, all tokens are
+    used.
     """
     digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)
@@ -21,7 +22,7 @@ def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
 
 
 def all_lines_choose(dataset: DatasetRecord) -> bool:
-    """Return True if there are so few validation lines that all of them are used for selection."""
+    """Return True if there are so few validation lines that all of them are used for model selection."""
     return bool(choosing_tokens(dataset).all())
 
 

@@ -164,7 +164,7 @@ def copy_from_storage(final: Path, partial: Path) -> bool:
 def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
     """Write the COMPLETE marker with the digests of all files that rnnlm wrote, except for entries in `apart_from`.
 
-    Return the stamps of the files that note_verified() may record.
+    Return the sizes, times and digests of the files that note_verified() may record.
     """
     entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
     files = sorted(file for path in entries for file in (path, *path.rglob("*")) if is_ours(file))
@@ -224,7 +224,7 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Return the damage as find_damage() does, but hash only files whose stamps have changed since the last call."""
+    """Return the damage as find_damage() does, but hash only files that seem to have changed since the last call."""
     known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
     verified: dict[str, Stamp] = {}
 
@@ -251,7 +251,7 @@ def stamp_of(file: Path) -> list[int]:
 def is_settled(stamp: list[int], began: int) -> bool:
     """Return False if a file was changed less than two seconds before its hashing began.
 
-    The stamp of such a file must not be recorded, because it may be the same after a further change.
+    The size and the times of such a file must not be recorded, because they may be the same after a further change.
     """
     return max(stamp[1:]) < began - SETTLED_NANOSECONDS
 

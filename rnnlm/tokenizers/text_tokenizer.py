@@ -232,7 +232,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
     """Call the tokenizers library. Raise ModelError if a pretrained tokenizer.json fails on this text."""
     try:
         return function(*arguments, **settings)
-    except BaseException as error:  # A panic in the library's Rust code is not a subclass of Exception.
+    except BaseException as error:  # The exception for a panic in Rust code is not a subclass of Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(

@@ -66,11 +66,11 @@ class LazyAdamW(AdamW):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         if not any(self.is_lazy(one) for group in self.param_groups for one in group["params"] if one.grad is not None):
-            super().step()  # Update all parameters at once by the fused kernel.
+            super().step()  # The fused kernel updates all parameters at once.
             return
         for group in self.param_groups:
             whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
-            # Update all other parameters at once by the fused kernel.
+            # The fused kernel updates all other parameters at once.
             apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])
             for parameter in group["params"]:
                 if parameter.grad is not None and self.is_lazy(parameter):

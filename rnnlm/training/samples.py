@@ -35,7 +35,7 @@ def write_samples(
         with atomic_file(page) as unfinished:
             unfinished.write_text(samples_page(samples), encoding="utf-8")
     except OSError as error:
-        logger.warning("%s: cannot be written (%s)", page, error)
+        logger.warning("%s: this page of samples cannot be written (%s)", page, error)
 
 
 def listener_of_job(job: Job, tracker: Tracker | None = None) -> RunListener:

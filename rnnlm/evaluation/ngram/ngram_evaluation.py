@@ -74,9 +74,10 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 
 def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
-    """Return the score of a whole split. The back-off model of the textbook contains its own text and needs no dataset.
+    """Return the score of an n-gram model on a whole split.
 
-    The scores of the textbook model for all words sum to more than 1, so its result is not a perplexity.
+    The back-off model of the textbook contains its own text, so `dataset` may be None. The scores that it gives to all
+    words sum to more than 1, so the result is not a perplexity.
     """
     with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})

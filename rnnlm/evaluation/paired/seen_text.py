@@ -29,9 +29,9 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
     """Write the fingerprints of the documents and lines that a model was trained on. Return the number of documents.
 
     These are the documents and lines of the training split. If there are so few validation lines that all of them are
-    used for selection, the documents of the validation split are included. `ancestors` is such a file for the model
-    from which training started. Its fingerprints are included, too. If `ancestors` lists no lines, because rnnlm 0.3 or
-    older wrote it, the new file lists no lines either.
+    used for model selection, the documents of the validation split are included. `ancestors` is such a file for the
+    model from which training started. Its fingerprints are included, too. If `ancestors` lists no lines, because rnnlm
+    0.3 or older wrote it, the new file lists no lines either.
 
     The fingerprint of a document depends only on its letters, which cleaning does not change. The first 16 hexadecimal
     digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below

@@ -96,8 +96,8 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
     """Create a complete run in home.runs with the members' networks and, if any member has one, an n-gram model.
 
-    The mixture weights of the networks, and then those of the n-gram model, are fitted on the validation lines for
-    selection (choosing_tokens). If the ensemble already exists, it is returned.
+    The mixture weights of the networks, and then those of the n-gram model, are fitted on the validation lines that are
+    used for model selection (choosing_tokens). If the ensemble already exists, it is returned.
     """
     config = members[0].config
     order = max(member.config.model.counts for member in members)

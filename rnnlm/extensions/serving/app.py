@@ -158,7 +158,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def explain(
         request: Annotated[ExplainRequest, Body(openapi_examples=EXPLAIN_EXAMPLES)], client: Request
     ) -> Any:
-        """Explain a short text.
+        """Explain how the model reads a short text.
 
         For each step, return the token that the model reads, the token to predict, the state and the probabilities.
         """

@@ -1,4 +1,4 @@
-"""Prefect's server with its SQLite file answers all of many fast requests, and executes each of them once."""
+"""Prefect's server answers every request, even if its SQLite file is busy. Each request is executed only once."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
 """An interrupted run is restarted as long as each attempt stores new results.
 
-Otherwise, its state says that it is given up.
+After several attempts in a row without new results, the run is not restarted, and its state says so.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert state.is_crashed()
     assert str(state.message).startswith(f"Interrupted {ATTEMPTS + 1} times in a row without any progress")
     timestamp = state.timestamp
-    resume_interrupted(client, home)  # The run was already given up, so a second call must not report it again.
+    resume_interrupted(client, home)  # The state already has the message, so a second call must not change it.
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp

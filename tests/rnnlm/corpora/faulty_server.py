@@ -23,8 +23,9 @@ class FaultyServer(ThreadingHTTPServer):
         self.behaviour = "good"
         self.body = TEXT
         self.etag: str | None = '"one"'
-        self.asked: list[tuple[str, str | None]] = []  # The path and the header Range of each request.
-        self.conditions: list[str | None] = []  # The header If-None-Match of each request, or else If-Modified-Since.
+        self.asked: list[tuple[str, str | None]] = []  # The path and the Range header of each request.
+        # The If-None-Match header of each request, or else the If-Modified-Since header.
+        self.conditions: list[str | None] = []
         self.modified: str | None = None
         self.released = threading.Event()
 
@@ -70,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
             self.file()
 
     def file(self, upto: int | None = None, stall: bool = False) -> None:
-        """Respond with the file or the requested range. The header If-Range is handled as RFC 9110 requires."""
+        """Respond with the file or the requested range. The If-Range header is handled as RFC 9110 requires."""
         server, body, begin = self.server, self.server.body, 0
         asked = self.headers["Range"]
         same = self.headers["If-Range"] in (None, server.etag) or server.behaviour in (

@@ -102,7 +102,7 @@ def flipped(data: bytes, place: int) -> bytes:
 
 
 def with_length(length: int) -> bytes:
-    """Return a file whose last bytes give this length of the footer."""
+    """Return a Parquet file whose last bytes declare a footer of `length` bytes."""
     return PLAIN[:-8] + struct.pack("<I", length) + b"PAR1"
 
 

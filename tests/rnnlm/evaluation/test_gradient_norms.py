@@ -1,4 +1,7 @@
-"""Gradient norms equal powers of u for one unit, and the results of a slow implementation for larger networks."""
+"""The gradient norms of a network with one unit equal powers of its recurrent weight u.
+
+The gradient norms of larger networks equal the results of a slow implementation.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A prompt has the same continuation in a batch as alone, and each step gives the same logits as the model."""
+"""The continuation of a prompt does not depend on the batch. The logits of each step equal those of the model."""
 
 from dataclasses import replace
 

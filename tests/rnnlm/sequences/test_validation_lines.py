@@ -1,4 +1,7 @@
-"""In every mode, each line's tokens serve to select or to compare models. The tuning sample only serves to select."""
+"""The tokens of each validation line are used either for model selection or for comparing models, in every mode.
+
+The tuning sample contains only tokens that are used for model selection.
+"""
 
 import random
 from collections.abc import Callable
@@ -124,7 +127,7 @@ def test_the_loss_of_a_sample_is_that_within_the_whole_text(
 
 
 def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
-    """All lines are used for model selection if the digests assign no line to it."""
+    """All lines are used for model selection if the digests would reserve all of them for comparing models."""
     draw = random.Random(0)
     lines = [" ".join(draw.choices(WORDS, k=5)) + "\n\n" for _ in range(200)]
     kept = [line for line in lines if not chooses(line_digests([line.encode()])[0])]

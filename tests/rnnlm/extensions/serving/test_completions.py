@@ -1,4 +1,4 @@
-"""OpenAI's completions API works with the package `openai` and with the harness's `local-completions` model."""
+"""The service's completions API works with the `openai` package and with the harness's `local-completions` model."""
 
 import json
 import re
@@ -120,7 +120,7 @@ REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "servin
 
 
 def reference_rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row of the table below `heading` on the page of docs/reference."""
+    """Return the cells of each row of the table below `heading` in docs/reference/serving.md."""
     table = REFERENCE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
 

@@ -8,7 +8,7 @@ on the same tokens:
 
 - context: rows of 15 to 480 tokens, each starting from a state of zeros, with 256 units;
 - size: 64 to 512 units, with rows of 60 tokens;
-- memory: accuracy of recalling a symbol after 24 to 192 others, in the task `echo` of `rnnlm probe abilities`.
+- memory: accuracy of recalling a symbol after 24 to 192 others, in the `echo` task of `rnnlm probe abilities`.
 
 Losses are bits per byte of the test split, with paired 95 % bootstrap intervals over documents. After an interruption,
 finished networks are loaded again from --home.

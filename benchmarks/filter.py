@@ -9,7 +9,7 @@ method ranks all lines. The table shows the proportion of each unwanted kind tha
 lines are kept, and the area under the ROC curve for all kinds together.
 
 The methods are bits per byte of the mixture and of the n-gram model alone; KenLM with the same counts (`rnnlm export
---format arpa`), if the package `kenlm` is installed; the proportion of unknown words; the proportion of letters among
+--format arpa`), if the `kenlm` package is installed; the proportion of unknown words; the proportion of letters among
 the characters; and the factor by which zlib compresses a line.
 
 Speed is measured by scoring each of OTHER's first lines once, with one thread, including tokenization. It is shown in

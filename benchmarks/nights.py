@@ -139,7 +139,7 @@ class Nights:
             self.up()
         else:
             self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
-            self.rnnlm("trigger", "settle")  # Run the flow `settle`, which runs every 30 minutes in production.
+            self.rnnlm("trigger", "settle")  # Run the `settle` flow, which runs every 30 minutes in production.
 
     def running(self) -> RunningHome:
         running = read_running(self.home)

@@ -2,7 +2,7 @@
 
 python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10] [--set FIELD=VALUE …]
 
-Models of several seeds are trained on both texts with the preset `smoke`, and scored on lines of both texts that none
+Models of several seeds are trained on both texts with the `smoke` preset, and scored on lines of both texts that none
 of them has seen. Each simulated nightly run then draws a candidate of a random seed and a random 70 % of the lines. All
 decisions are made by the code of the registry.
 """

@@ -3,11 +3,12 @@
 python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--engines 1 2 ray]
 
 FOLDER gets the generated texts, and an rnnlm home that is removed before each run. It needs about four times the size
-of the text. Existing texts are used again. An engine is a number of local processes, or `ray` (extra `ray`), a cluster
-of two nodes with one core each on this machine. Each run is the whole command in a new home, followed by the same
-command again (`again`), which finds all results. Memory is the peak over all processes, including the servers of
-Prefect and Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number of tokens,
-and the held-out splits have 1 MB each. Every dataset is stored as Parquet parts. By default, only large texts are.
+of the text. Existing texts are used again. An engine is a number of local processes, or `ray` (which needs the `ray`
+extra), a cluster of two nodes with one core each on this machine. Each run is the whole command in a new home, followed
+by the same command again (`again`), which finds all results. Memory is the peak over all processes, including the
+servers of Prefect and Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number
+of tokens, and the held-out splits have 1 MB each. Every dataset is stored as Parquet parts. By default, only large
+texts are.
 """
 
 import argparse

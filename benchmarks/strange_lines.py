@@ -10,7 +10,7 @@ line, an attack. A model is trained on the first day with `rnnlm run`, and ranks
 
 The methods are `rnnlm score --top`; bits per byte alone; the rarest templates, with numbers and identifiers masked;
 bits per byte of a character model of the first day (6-grams with stupid backoff, Brants and others 2007); and the
-rarest clusters of the package drain3, if it is installed. Lines of one template share a rank.
+rarest clusters of the drain3 package, if it is installed. Lines of one template share a rank.
 """
 
 import argparse

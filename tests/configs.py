@@ -38,7 +38,7 @@ def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
 
 
 def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Return the settings of a model. `settings` are fields of the section `model`."""
+    """Return the settings of a model. `settings` are fields of the `model` section."""
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
 
 

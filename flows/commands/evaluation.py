@@ -63,7 +63,8 @@ def evaluate_command(
     wanted: list[ModelVariants] = [variant for variant in variants if variant.is_wanted()]
     if save_probabilities is not None and wanted:
         raise ConfigError(
-            "--save-probabilities writes the model's own probabilities; leave out --dynamic, --cache and --interpolate"
+            "--save-probabilities writes the probabilities of the model without adaptation;\n"
+            "leave out --dynamic, --cache and --interpolate"
         )
     if save_probabilities is not None and save_probabilities.suffix != ".parquet":
         raise ConfigError(f"--save-probabilities {save_probabilities}: expected a .parquet file")

@@ -103,7 +103,7 @@ def deploy_all(home: Home) -> list[str]:
 
 
 def has_gpu() -> bool:
-    """Return True if the worker of `rnnlm up` takes runs from the queue `gpu`."""
+    """Return True if the worker of `rnnlm up` takes runs from the `gpu` queue."""
     return shutil.which("nvidia-smi") is not None
 
 

@@ -70,7 +70,7 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 
 def prefect_package() -> Path:
-    """Return the folder of the package prefect without importing it, because the import would read its settings."""
+    """Return the folder of the prefect package. The package is not imported, because it would read its settings."""
     prefect = importlib.util.find_spec("prefect")
     assert prefect is not None
     assert prefect.origin is not None

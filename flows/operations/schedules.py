@@ -103,7 +103,7 @@ def other_source(
 
 
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
-    """Return a copy of the plan of the deployment `nightly` with another corpus, settings and time.
+    """Return a copy of the `nightly` deployment's plan with another corpus, other settings and another time.
 
     Limits that the user did not set are taken from `nightly`.
     """

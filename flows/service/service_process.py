@@ -15,7 +15,7 @@ from rnnlm.storage.home import Home
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
 # The environment variable with a service's name, which is set in every process of the service.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
-LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
+LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new log is started.
 STABLE_SECONDS = 60.0  # After a run of this many seconds, the delay before the next start is 1 s again.
 LONGEST_DELAY_SECONDS = 60.0  # The longest delay in seconds before a service that dies repeatedly is restarted.
 
@@ -128,7 +128,7 @@ class LogReader:
         """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        # The log is shorter than at the last reading, because the former log was renamed and a new one was begun.
+        # The log is shorter than at the last reading, because the former log was renamed and a new log was started.
         if self.path.stat().st_size < self.position:
             self.position = 0
         with self.path.open("rb") as log:

@@ -71,7 +71,7 @@ class HomeStatus(Record):
     # The runs that a user has started after the last nightly run of a schedule.
     by_hand: tuple[NightStatus, ...] = ()
     running: tuple[RunStatus, ...] = ()
-    waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
+    waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not started.
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
     gates: str = ""  # The findings of the data checks before training in the last nightly run, or "" if there are none.
@@ -194,7 +194,7 @@ def next_runs(query: PrefectQuery) -> dict[str, str]:
 
 
 def unfinished_runs(query: PrefectQuery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return runs that have begun, and runs that are due but still waiting, for example after `rnnlm trigger`."""
+    """Return the runs that have started, and the runs that are due but still waiting, as after `rnnlm trigger`."""
     now = datetime.now(UTC)
     planned = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", shown=100)
     waiting = [run for run in planned if run["state"]["name"] in WAITS_FOR or is_due(run, now)]
@@ -218,7 +218,7 @@ def last_runs(
 def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> RunStatus:
     """Return the status of a run.
 
-    A run that has not begun only has a random name, so the name of its deployment in `names` is shown.
+    A run that has not started only has a random name, so the name of its deployment in `names` is shown.
     """
     name = run["name"] if run["run_count"] else names.get(run["deployment_id"], run["name"])
     when, state = local_time(began_or_due(run)), run["state"]["name"]
@@ -226,7 +226,7 @@ def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> Ru
 
 
 def began_or_due(run: dict[str, Any]) -> str:
-    """Return the time when the run began or, if it never began, the time when it was due."""
+    """Return the time when the run started or, if it never started, the time when it was due."""
     return str(run["start_time"] or run["expected_start_time"])
 
 

@@ -289,7 +289,7 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 
 def worker_command(running: RunningHome) -> list[str]:
-    """Return the command that starts a worker. Without a GPU, the worker only takes runs from the queue `default`."""
+    """Return the command that starts a worker. Without a GPU, the worker only takes runs from the `default` queue."""
     queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]

@@ -11,7 +11,7 @@ class EngineConfig(Section):
     engine: Literal["local", "ray"] = setting(
         "local",
         "Engine that runs the pieces of the work. `local`: this process, or several processes for large work. `ray`: a "
-        "Ray cluster that shares the rnnlm home. This needs the extra `ray`.",
+        "Ray cluster that shares the rnnlm home. This needs the `ray` extra.",
         changes_results=False,
     )
     processes: int | None = setting(

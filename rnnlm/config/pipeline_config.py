@@ -52,7 +52,7 @@ class TrackingConfig(Section):
 
 
 class LimitsConfig(Section):
-    """Limits of a run of the flow `pipeline`."""
+    """Limits of a run of the `pipeline` flow."""
 
     hours: PositiveFloat | None = setting(
         None,

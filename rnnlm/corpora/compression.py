@@ -61,12 +61,13 @@ class Meter:
         most, ratio = self.config.maximum_unpacked_bytes, self.config.maximum_unpacking_ratio
         if self.earlier_bytes + self.unpacked_bytes > most:
             raise CorpusError(
-                f"{label}: unpacks to more than {most:,} bytes; if you trust it, raise corpus.maximum_unpacked_bytes"
+                f"{label}: unpacks to more than {most:,} bytes; "
+                "if you trust the file, raise corpus.maximum_unpacked_bytes"
             )
         if self.unpacked_bytes > max(RATIO_FROM_BYTES, ratio * self.packed_bytes):
             raise CorpusError(
                 f"{label}: unpacks to more than {ratio:g} times its size; "
-                "if you trust it, raise corpus.maximum_unpacking_ratio"
+                "if you trust the file, raise corpus.maximum_unpacking_ratio"
             )
 
 
@@ -129,7 +130,9 @@ def damage_explained(label: str, kind: str) -> Iterator[None]:
         if isinstance(error, MemoryError):
             raise CorpusError(f"{label}: unpacking it needs more memory than is available ({reason})") from error
         if "decrypt" in reason:
-            raise CorpusError(f"{label}: is encrypted ({reason}); decrypt it and give the result") from error
+            raise CorpusError(
+                f"{label}: is encrypted ({reason}); decrypt the file and give the decrypted file"
+            ) from error
         raise CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again") from error
 
 
@@ -145,7 +148,7 @@ def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> Open
         return opened
     inner = OpenFile(Unpacked(decompressor(opened, kind), kind, label, meter), opened.plain_name, label, meter)
     if compression_of(inner.head):
-        raise CorpusError(f"{label}: is compressed twice; decompress it once and give the result")
+        raise CorpusError(f"{label}: is compressed twice; decompress the file once and give the decompressed file")
     return inner
 
 

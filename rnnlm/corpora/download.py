@@ -98,8 +98,8 @@ def configured_source(config: CorpusConfig) -> Source:
     one_file = isinstance(source, Downloaded) or (isinstance(source, OnDisk) and not source.named)
     if config.sha256 and not one_file:
         raise CorpusError(
-            f"corpus.sha256 needs a source that is one file or URL, and {config.source} is neither;\n"
-            "leave the setting out"
+            f"corpus.sha256 needs a single file or URL as the source, but {config.source} is neither;\n"
+            "leave out corpus.sha256"
         )
     return source
 

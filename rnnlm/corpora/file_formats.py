@@ -132,7 +132,7 @@ class TextReader:
                 self.report.leave_out(full_name(file, name), ARCHIVE_INSIDE if reason == ARCHIVE else reason)
             if not members and any(map(is_archive_name, names)):
                 raise CorpusError(
-                    f"{file.label}: has archives but no text; unpack it, because archives inside it are not opened"
+                    f"{file.label}: has archives but no text; unpack it, because archives in an archive are not read"
                 )
             inside = named_splits(members)
             plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
@@ -226,7 +226,9 @@ def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:
     except OSError as error:
         raise unreadable(opened.label, error) from error
     if len(data) > maximum_bytes:
-        raise DocumentError(f"has more than {maximum_bytes:,} bytes; corpus.format=text reads it with its markup")
+        raise DocumentError(
+            f"has more than {maximum_bytes:,} bytes; set corpus.format=text to read it as text with its markup"
+        )
     return data
 
 

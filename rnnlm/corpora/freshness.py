@@ -55,10 +55,10 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 
 
 def latest_note(home: Home, place: str) -> Note | None:
-    """Return the note of the last text of a source, or None if no text is known. `place` identifies the source.
+    """Return the note of the last text of a source, or None if there is no note. `place` identifies the source.
 
-    It is the note that no other note names as its predecessor. Times decide only between several such notes, because a
-    clock may have been ahead when one of them was written.
+    The last text is the one that no note gives as the predecessor of another text. Times decide only between several
+    such texts, because a clock may have been ahead when one of them was written.
     """
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]

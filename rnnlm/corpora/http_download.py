@@ -240,5 +240,5 @@ class Download:
         if self.sha256 and (got := file_digest(self.kept.path)) != self.sha256:
             raise CorpusError(
                 f"{self.label}: sha256 {got[:12]}, expected {self.sha256[:12]};\n"
-                "the file has changed or is damaged; if you trust it, correct corpus.sha256"
+                "the file has changed or is damaged; if you trust the new file, correct corpus.sha256"
             )

@@ -76,7 +76,7 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
     """
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
-    # The header "identity" asks the server for uncompressed data, so that lengths are those of the received bytes.
+    # The value "identity" requests uncompressed data, so that the reported length is that of the received bytes.
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
         if problem := proxy_problem(url):
@@ -122,12 +122,12 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
     if scheme == "http" and urlsplit(url).scheme == "https":
         raise CorpusError(
             f"{asked}: redirects from https to {redacted(target)}, which is not encrypted;\n"
-            "if you trust the network, give that address"
+            "if you trust the network, give the http address as the source"
         )
     if is_loopback(urlsplit(target).hostname) and not is_loopback(urlsplit(url).hostname):
         raise CorpusError(
             f"{asked}: redirects to {redacted(target)}, a server on this machine;\n"
-            "if you want its text, give that address"
+            "if you want the text of this server, give its address as the source"
         )
 
 

@@ -102,6 +102,6 @@ class ReadingReport:
             self.leave_rest(error.label, f"{error.place}; no encoding fits", begun)
 
     def leave_rest(self, label: str, reason: str, begun: bool) -> None:
-        """Leave out the rest of a file that cannot be read. `begun` is true if the text before it was read."""
+        """Leave out the rest of a file that cannot be read. `begun` is true if the text before this part was read."""
         reason += "; the text before it was read" if begun else ""
         self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))

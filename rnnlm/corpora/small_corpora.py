@@ -103,7 +103,7 @@ def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
 
 
 def count_lines(corpus: CorpusRecord, at_most: int) -> tuple[int, int]:
-    """Return the number of lines that are not blank and the number of distinct ones, both up to `at_most`."""
+    """Return the number of lines that are not blank, and of distinct ones. Each number is at most `at_most`."""
     seen: set[bytes] = set()
     lines = 0
     for line in stored_lines(corpus.folder / (corpus.files.get("text") or corpus.files["train"])):

@@ -34,15 +34,16 @@ def hub_name(source: str) -> HubName:
     """Parse 'hf:owner/name:config'. Raise CorpusError if the source has another form and is not a folder."""
     rest = source.removeprefix(HUB_PREFIX)
     if expanded(rest).is_file():
-        raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
+        raise CorpusError(
+            f"{source}: is a file; give the file without {HUB_PREFIX}, or the folder that contains the file"
+        )
     if rest and expanded(rest).is_dir():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
     name = HubName(path, configuration or None)
     if name.folder is None and (path.startswith((".", "/", "~")) or path.count("/") > 1 or not path):
         raise CorpusError(
-            f"{source}: there is no such folder;\n"
-            "give a data set as hf:OWNER/NAME[:CONFIG], or a folder as hf:FOLDER"
+            f"{source}: there is no such folder;\ngive a data set as hf:OWNER/NAME[:CONFIG], or a folder as hf:FOLDER"
         )
     return name
 
@@ -73,7 +74,8 @@ def is_url(source: str) -> bool:
         return False
     if scheme.lower() not in ("http", "https"):
         raise CorpusError(
-            f"{redacted(source)}: expected an http or https URL, got {scheme}://; download it and give the file"
+            f"{redacted(source)}: expected an http or https URL, got {scheme}://; "
+            "download the text and give the path of the file"
         )
     try:
         host = urlsplit(source).hostname

@@ -125,7 +125,7 @@ class Downloaded:
 
 @dataclass(frozen=True)
 class OnHub:
-    """A data set of the Hugging Face hub, or a folder that the library `datasets` reads."""
+    """A data set of the Hugging Face hub, or a folder that the `datasets` library reads."""
 
     source: str
     left_out = ()

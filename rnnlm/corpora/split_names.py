@@ -140,7 +140,10 @@ def split_named(name: str) -> Split | None:
     """
     found = splits_in(words_of(PurePosixPath(name.lower())))
     if len(found) > 1:
-        raise CorpusError(f"{name}: names several splits ({', '.join(sorted(found))}); rename it to name one")
+        raise CorpusError(
+            f"{name}: names several splits ({', '.join(sorted(found))}); "
+            "rename the file so that its name contains one split"
+        )
     return next(iter(found), None)
 
 

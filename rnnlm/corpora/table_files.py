@@ -11,8 +11,8 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.table_cells import NoColumnError, Row, Spelled, TableError, place_of
 from rnnlm.corpora.text_encoding import Decoding, single_lines
 
-# The largest number of characters of a line, and of a file that is a single JSON value, both of which are read as a
-# whole.
+# The largest number of characters of a line, or of a file that is a single JSON value. Such a line or file is read into
+# memory completely.
 MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
 # The number of objects at the beginning of a JSON Lines file in which a column is searched for. One of them must have
@@ -136,7 +136,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
 def json_value(lines: Iterator[str], label: str) -> Any:
     """Return the value of a whole file, or None if it is not JSON.
 
-    Raise TableError if the file is too large to be read as a whole.
+    Raise TableError if the file is too large to be read into memory.
     """
     text = ""
     for line in lines:

@@ -255,7 +255,7 @@ def single_lines(pieces: Iterator[str]) -> Iterator[str]:
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
     """Yield the text in pieces that end at line ends.
 
-    A line that is longer than a piece is in memory as a whole.
+    A line that is longer than a piece is read into memory completely.
     """
     held: list[str] = []
     for piece in pieces:

@@ -71,9 +71,9 @@ def first_counted_row(dataset: DatasetRecord) -> int:
 
 
 def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return the log-probability of each token and the length of its known context, in the order of the text.
+    """Return the log-probability of each token, and the length of its longest context in the training text.
 
-    Both arrays have shape (predicted tokens,).
+    Each array has shape (predicted tokens,) and is in the order of the text.
     """
     source = StoredSplit(dataset, split)
     parts = [model.log_probabilities(*part) for part in contexts_of_split(source, dataset.mode, model.order - 1)]
@@ -81,10 +81,11 @@ def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Sp
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
-    """Return the weight of the n-gram model with the lowest loss for each length of the known context, (order,).
+    """Return the best weight of the n-gram model for each length of a token's longest known context, (order,).
 
-    If few tokens have a context of some length, this length gets the weight that is best for all tokens together. The
-    weight of the network is always positive.
+    A context is known if it occurs in the training text. The best weight gives the lowest loss. If few tokens have a
+    context of some length, this length gets the weight that is best for all tokens together. The weight of the network
+    is always positive.
     """
     shares = np.full(order, best_share(of_network, of_counts))
     for length in range(order):

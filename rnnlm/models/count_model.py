@@ -104,7 +104,7 @@ class CountModel:
         return difference
 
     def log_probabilities(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log-probability of each word, and the length of the longest known part of its context.
+        """Return the log-probability of each word, and the length of its longest context in the training text.
 
         The results are natural logarithms, (tokens,) float64, and lengths, (tokens,).
 
@@ -118,7 +118,7 @@ class CountModel:
         words = words[order]
         probabilities = self.unigram[words]
         lengths = np.zeros(len(words), np.uint8)
-        rows = np.arange(len(words))  # The rows whose context of the current length is known.
+        rows = np.arange(len(words))  # The rows whose context of the current length was counted.
         nodes = np.zeros(len(words), np.int64)
         for length in range(1, self.order):
             nodes, found = self.children(length - 1, nodes, contexts[order[rows], length - 1])
@@ -144,7 +144,7 @@ class CountModel:
         return packed
 
     def distribution(self, context: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return the probability of each next token, (V,) float64, and the length of the longest known context.
+        """Return the probability of each next token, (V,) float64, and the length of the longest counted context.
 
         Tokens that are never predicted have the probability 0. `context` contains the tokens before the predicted one,
         the last one first. It may be shorter, or end with 0, if there are fewer tokens.

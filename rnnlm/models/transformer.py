@@ -41,7 +41,7 @@ class TransformerBlock(Block):
         normalized = self.attention_norm(x)
         cached = torch.stack([self.key(normalized), self.value(normalized)], dim=2)  # (b, t, 2, H)
         steps, earlier = x.shape[1], 0
-        # The number of known tokens, which are the cached tokens and those of these steps.
+        # The number of tokens that exist: the cached tokens and the tokens of these steps.
         known = torch.full_like(x[:, 0, :1], steps)
         if state is not None:
             cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)

@@ -73,7 +73,7 @@ def requirements() -> list[str]:
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
     """Return the library modules that a bundle needs: served_model.py, the modules of all layers, and their imports.
 
-    The paths are relative to the folder `library`.
+    The paths are relative to the `library` folder.
     """
     from rnnlm.registry.served_model import MODULES
 

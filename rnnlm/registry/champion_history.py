@@ -36,7 +36,7 @@ class Change(Record):
 def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
     """Return all changes, the oldest one first, from the existing versions of one registered model.
 
-    Versions of rnnlm releases without this history only have the tag `alias`.
+    Releases of rnnlm without this history only set the `alias` tag.
     """
     changes = []
     for version in versions:

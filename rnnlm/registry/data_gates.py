@@ -167,7 +167,7 @@ def unknown_share(description: Description) -> float:
 def measured_copies(
     description: Description, shares: dict[Split, CopiedShares] | None
 ) -> dict[str, tuple[Measurement, str]]:
-    """Return the fraction and a sentence for the gates `duplicates` and `leakage`, each for its worst split."""
+    """Return the fraction and a sentence for the `duplicates` and `leakage` gates, each for its worst split."""
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another {unit[:-1]}")
     if shares is None:

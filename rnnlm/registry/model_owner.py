@@ -27,8 +27,8 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
     """Return the corpus name under which the configured source is registered.
 
     The result is `name`, followed by a digest of the source if the registered model of that name belongs to another
-    source. If `registry.model_name` is set or MLflow fails, it is always `name`. `digest` is the sha256 of the text, if
-    known.
+    source. If `registry.model_name` is set or MLflow fails, it is always `name`. `digest` is the sha256 of the text, or
+    "" if it is unknown.
     """
     if config.registry.model_name:
         return name

@@ -152,7 +152,7 @@ def facts_of(tags: dict[str, str]) -> dict[str, str]:
 
 
 def other_facts(tags: dict[str, str]) -> dict[str, str]:
-    """Return the metadata in the tag `facts`. The result is empty if another program wrote this tag."""
+    """Return the metadata in the `facts` tag. The result is empty if another program wrote this tag."""
     text = tags.get(FACTS, "")
     try:
         found: dict[str, str] = json.loads(text[text.index("{") :])
@@ -164,7 +164,7 @@ def other_facts(tags: dict[str, str]) -> dict[str, str]:
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
     """Set entries of a version's metadata. The value None removes an entry.
 
-    The caller must hold the registered model's lock. All entries in the tag `facts` are set in one step.
+    The caller must hold the registered model's lock. All entries in the `facts` tag are set in one step.
     """
     version = str(number)
     tags = client.get_model_version(name, version).tags

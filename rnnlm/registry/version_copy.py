@@ -56,7 +56,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
     """Copy a version with its bundle and evidence to another registry, and make it champion there.
 
     A version that was copied before is not copied again. Raise ModelError if the version does not exist, is damaged or
-    already champion there. Raise ConfigError if `target` is this registry, or neither an address nor a rnnlm home.
+    already champion there. Raise ConfigError if `target` is this registry, or neither an address nor an rnnlm home.
 
     Args:
         home: The rnnlm home.
@@ -70,7 +70,7 @@ def promote_elsewhere(home: Home, name: str, wanted: str, target: str, reason: s
     artifacts = local_artifacts(version) or fetched(home, version)
     if damage := find_bundle_damage(version, artifacts):
         raise ModelError(
-            f"{version.uri}: {artifacts}: {damage}; `rnnlm run` with the version's settings writes it again"
+            f"{version.uri}: {artifacts}: {damage}; `rnnlm run` with the version's settings writes the files again"
         )
     origin = f"{redacted(registry_uri(home))} {name}/{version.number}"
     with other_store(home, target) as there, reaching_mlflow(there) as client:
@@ -113,7 +113,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
         # The target must be an rnnlm home or an empty folder, so that a mistyped path does not become a home.
         if not target or not is_home(there):
             raise ConfigError(
-                f"--to {target}: expected the address of an MLflow server, or the folder of a rnnlm home;\n"
+                f"--to {target}: expected the address of an MLflow server, or the folder of an rnnlm home;\n"
                 "for a new home, make an empty folder first"
             )
     else:
@@ -121,7 +121,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
         is_server = target.startswith(("http://", "https://"))
         problem = address_problem(target) if is_server else "expected an address such as http://mlflow.example.org:5000"
         if problem:
-            raise ConfigError(f"--to {redacted(target)}: {problem}, or the folder of a rnnlm home")
+            raise ConfigError(f"--to {redacted(target)}: {problem}, or the folder of an rnnlm home")
     before = {name: os.environ.pop(name) for name in STORES if name in os.environ}
     # The variable is set, because parts of MLflow read it even if a client has another address.
     os.environ["MLFLOW_TRACKING_URI"] = address
@@ -138,7 +138,7 @@ def other_store(home: Home, target: str) -> Iterator[Home]:
 
 
 def is_home(home: Home) -> bool:
-    """Return True if the folder is a rnnlm home, or is empty and may become one."""
+    """Return True if the folder is an rnnlm home, or is empty and may become one."""
     is_used = home.mlflow_database.exists() or (home.root / "locks").is_dir()
     return is_used or (home.root.is_dir() and not any(home.root.iterdir()))
 

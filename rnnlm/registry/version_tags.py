@@ -80,7 +80,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return the known tags about the origin of the corpus, such as its source, digest and dataset."""
+    """Return the tags about the origin of the corpus, such as its source and digest. Unknown values have no tag."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = CorpusFolder(corpus_folder(home, dataset)).facts
@@ -146,7 +146,7 @@ def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
 
 
 def short_configuration(config: PipelineConfig) -> str:
-    """Return settings that differ from the defaults as JSON. The version's evidence has the whole configuration."""
+    """Return the settings that differ from the defaults, as JSON. The version's evidence contains all settings."""
     text = json.dumps(as_stored(config).model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
 

@@ -108,7 +108,7 @@ def lineage_report(details: "VersionDetails") -> str:
 
 
 def settings_line(configuration: str) -> str:
-    """Return the tag `configuration` as options of `--set`. A tag that is not JSON is returned unchanged."""
+    """Return the `configuration` tag as options of `--set`. A tag that is not JSON is returned unchanged."""
     try:
         sections = json.loads(configuration)
     except ValueError:

@@ -23,7 +23,7 @@ class LoginFirst:
     """Middleware that responds with 401 to a request with a body but without a valid login, before it reads the body.
 
     Requests without a body are passed to the server, which requires the login for all pages that are not public.
-    `accepts` returns True for the header Authorization of a known login.
+    `accepts` returns True for the Authorization header of a valid login.
     """
 
     def __init__(self, app: ASGIApp, accepts: Callable[[str], Awaitable[bool]]) -> None:

@@ -12,7 +12,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 class OwnOrigin:
     """Middleware that responds with 403 to requests that a browser sends for a page of another site.
 
-    A browser sends the page's site in the header Origin, also for WebSockets. Requests without this header come from
+    A browser sends the page's site in the Origin header, also for WebSockets. Requests without this header come from
     other programs and are accepted. All names of the loopback interface are equivalent.
     """
 

@@ -40,7 +40,7 @@ SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
 # The number of bytes of text per process. A process needs 5 to 10 s to start, and tokenizes about 3 MB per second.
 TOKENIZED_BYTES_A_PROCESS = 32 << 20
-DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, except document_id.
+DOCUMENT_SCHEMA = pa.schema(  # The columns of the `documents` table, except document_id.
     {
         "split": pa.string(),
         "source_file": pa.string(),
@@ -176,7 +176,7 @@ def document_columns(
     tokenizer: TextTokenizer,
     config: SequencesConfig,
 ) -> dict[str, list[Any]]:
-    """Return the columns of the table `documents`, without document_id.
+    """Return the columns of the `documents` table, without document_id.
 
     `predicted` is the result of predicted_by_stored_line(), (lines,).
     """
@@ -211,7 +211,7 @@ def predicted_by_stored_line(lines: TokenRows, config: SequencesConfig) -> np.nd
 
 
 def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> pa.Table:
-    """Return the rows of the table `validation_lines`, without line_id.
+    """Return the rows of the `validation_lines` table, without line_id.
 
     `predicted`, (lines,), contains the number of tokens of each line in the validation split.
     """

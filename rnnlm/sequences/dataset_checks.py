@@ -19,7 +19,7 @@ def check_dataset(dataset: DatasetRecord) -> list[str]:
         if row is not None:
             raise DatasetError(
                 f"{dataset.database}: the check sql/{name}.sql returned {row}, expected no row;\n"
-                "run again with --force sequences, and report it if it happens again"
+                "run again with --force sequences, and report this error if it occurs again"
             )
         passed.append(name.removeprefix("checks/"))
     return passed

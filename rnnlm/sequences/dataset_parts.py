@@ -87,7 +87,7 @@ class OpenPart:
 
 
 def rows_from_arrow(table: pa.Table) -> TokenRows:
-    """Return the rows in the column `token_ids` of a table."""
+    """Return the rows in the `token_ids` column of a table."""
     column = table.column("token_ids").combine_chunks()
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))

@@ -20,7 +20,7 @@ def shifted(token_ids: Ids) -> tuple[Ids, Ids]:
 
 
 def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs and targets of all rows, both (predicted tokens,) int32, one row after the other."""
+    """Return the inputs and the targets of all rows, (predicted tokens,) int32 each, one row after the other."""
     inputs, targets = shifted(rows.token_ids)
     within_row = np.ones(len(inputs), bool)
     # The last token of a row and the first token of the next row are excluded, because they are not a pair.

@@ -20,7 +20,7 @@ def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str
 def insert(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, parameters: dict[str, str] | None = None
 ) -> None:
-    """Run a statement that inserts `rows`. The statement reads them as the table `incoming`."""
+    """Run a statement that inserts `rows`. The statement reads the rows from a table named `incoming`."""
     connection.register("incoming", rows)
     connection.execute(statement(name), parameters or {})
     connection.unregister("incoming")

@@ -36,7 +36,7 @@ class Below:
         kind: The kind of the folder's entries for `rnnlm prune` and `rnnlm backup`. If "", these commands ignore the
             entries.
         lock: The name of the lock that the writers of an entry hold. {} stands for the entry's name. If "", there is no
-            lock. By default the name begins with that of the folder.
+            lock. By default, the name of the lock begins with the name of the folder.
         stored: Whether finished entries are copied to RNNLM_STORAGE.
     """
 
@@ -271,7 +271,7 @@ def partial_path(final: Path) -> Path:
 
 
 def partial_beginning(final: Path) -> str:
-    """Return the beginning of the name of every partial file of `final`.
+    """Return the text with which the names of all partial files of `final` begin.
 
     A digest replaces the name of `final` if the names would be too long.
     """

@@ -117,7 +117,7 @@ class MeanScore(Record):
     perplexities: tuple[float, ...]  # The perplexities in the order of the runs.
     mean_perplexity: float
     deviation: float  # The standard deviation of the perplexities.
-    # Half of the width of the confidence interval of the mean perplexity; see rnnlm/evaluation/seed_scores.py.
+    # Half of the width of the mean perplexity's confidence interval; see rnnlm/evaluation/seed_scores.py.
     margin: float
     mean_bits_per_byte: float
 

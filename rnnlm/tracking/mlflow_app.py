@@ -32,7 +32,7 @@ def create_app() -> "ASGIApp":
 
 
 async def has_account(authorization: str) -> bool:
-    """Return True if MLflow knows the account and the password in the header Authorization.
+    """Return True if MLflow knows the account and the password in the Authorization header.
 
     MLflow remembers a success for `auth_cache_ttl_seconds` of its configuration. Otherwise, it hashes the password in a
     thread, because hashing takes longer than most requests.

@@ -173,7 +173,7 @@ def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
 
 
 def norms_before_clipping(model: LanguageModel, norm: float, clip_norm: float | None) -> dict[str, float]:
-    """Return the norms of the gradients of each part of the model before they were clipped.
+    """Return the gradient norm of each part of the model before clipping.
 
     `norm` is the global norm of all gradients before clipping.
     """

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rnnlm.models.language_model import LanguageModel
 
 logger = logging.getLogger(__name__)
-# Files that are not part of the marker COMPLETE, because they are temporary or may change after it is written.
+# Files that the COMPLETE marker does not list, because they are temporary or may change after it is written.
 UNMARKED = (
     CHECKPOINTS,
     PROCESSES,

@@ -1,4 +1,4 @@
-"""Fixtures for the requirements of `make test-services`: the extra `services` and PostgreSQL."""
+"""Fixtures for the requirements of `make test-services`: the `services` extra and PostgreSQL."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ from tests.services.postgres_server import server_programs
 
 @pytest.fixture(scope="session", autouse=True)
 def services_extra() -> None:
-    """Skip the tests if the extra `services` is missing, because any pytest command may collect them."""
+    """Skip the tests if the `services` extra is missing, because any pytest command may collect them."""
     for module in ("moto", "psycopg2", "prefect_kubernetes", "kubernetes_validate"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is missing: make test-services installs it")

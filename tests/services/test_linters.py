@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """Return the path of a command that the extra `services` installs in the folder of this Python."""
+    """Return the path of a command that the `services` extra installs in the folder of this Python."""
     return str(Path(sys.executable).parent / name)
 
 

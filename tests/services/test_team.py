@@ -250,7 +250,7 @@ def test_a_killed_workers_run_is_resumed_by_another_once(trained: Team) -> None:
     team.wait_for(lambda: team.history_bytes() > known, "training")
     [busy] = [name for name in ("worker-1", "worker-2") if team.processes[name].children(recursive=True)]
     team.kill(busy)
-    team.rnnlm("deploy")  # The scheduled flow `settle` also does this every half hour.
+    team.rnnlm("deploy")  # The scheduled `settle` flow also does this every half hour.
     team.wait_for(lambda: team.state_of(again) == "COMPLETED", "resumed run")
     runs = team.runs_of(again)
     assert [run["state"]["type"] for run in runs] == ["CRASHED", "COMPLETED"]

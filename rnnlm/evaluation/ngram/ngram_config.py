@@ -1,4 +1,4 @@
-"""Options of the command `rnnlm ngram`, which is not a stage of the pipeline."""
+"""Options of `rnnlm ngram`, which is not a stage of the pipeline."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Training, scoring and sampling of an n-gram model on a corpus in SQL, for the command `rnnlm ngram`."""
+"""Training, scoring and sampling of an n-gram model on a corpus in SQL, for `rnnlm ngram`."""
 
 import time
 from collections.abc import Sequence

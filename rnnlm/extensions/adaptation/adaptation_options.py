@@ -46,7 +46,7 @@ class AdaptationOptions(Section):
         for name, wanted in (("dynamic", self.dynamic), ("cache", self.cache)):
             self.check_settings(name, wanted)
         if self.tune and not (self.dynamic or self.cache):
-            raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without --tune")
+            raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its weight even without --tune")
         return self.dynamic or self.cache or self.interpolate is not None
 
     def check_settings(self, name: str, wanted: bool) -> None:

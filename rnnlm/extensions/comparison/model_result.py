@@ -86,7 +86,7 @@ class ModelResult(Record):
 
     @property
     def gradient_reach(self) -> int | None:
-        """The largest distance in time steps at which the gradient norm is at least 1 % of that at distance 0."""
+        """The largest distance in time steps at which the gradient norm is at least 1 % of the norm at distance 0."""
         return max((step for step, norm in enumerate(self.input_gradients) if norm >= 0.01), default=None)
 
     @property

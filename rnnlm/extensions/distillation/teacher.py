@@ -73,8 +73,9 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
     facts = RunFolder(folder).facts
     if facts["dataset_id"] != dataset.dataset_id:
         raise ModelError(
-            f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
-            f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
+            f"training.teacher.run={run_id}: the teacher was trained on dataset {facts['dataset_id'][:12]}, "
+            f"but this run uses {dataset.dataset_id[:12]};\n"
+            "train the teacher on the same text, with the same tokenizer and sequences"
         )
     # The configuration of an ensemble has no entry `kind`.
     kind = read_json(folder / "model" / "config.json").get("kind")

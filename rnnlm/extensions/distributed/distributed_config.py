@@ -31,7 +31,7 @@ class DistributedConfig(Section):
         "torchrun",
         "Program that starts the processes. torchrun starts them on this machine, or on several `nodes`. With ray, Ray "
         "Train starts them on the cluster that RAY_ADDRESS names. The cluster's machines must share the rnnlm home. "
-        "The launcher ray needs the extra `ray`.",
+        "The ray launcher needs the `ray` extra.",
         changes_results=False,
     )
     nodes: Size = setting(

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 # ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
 LOG_MARK = "@rnnlm "  # The prefix of a worker's log records, which are printed as JSON.
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in the folder PROCESSES of a run.
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in a run's PROCESSES folder.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
 # The timeout in seconds for workers to write a checkpoint and end. Prefect kills a process 30 s after its first signal.

@@ -21,7 +21,7 @@ from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix
 from rnnlm.extensions.documents.document_process import DocumentProcess, answer_requests
 from rnnlm.runtime.extras import missing_packages
 
-# The largest size of a document, which is read into memory as a whole. The limit for rst is lower than the limits for
+# The largest size of a document, which is read into memory completely. The limit for rst is lower than the limits for
 # other kinds, because docutils reads only about 200 kB a second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
 MAXIMUM_UNPACKED_BYTES = 64 << 20  # The largest size of the unpacked XML in a docx or epub.
@@ -224,7 +224,7 @@ def declared_charset(head: bytes) -> str | None:
 
 
 def pdf_prose(data: bytes) -> str:
-    """Return the text of a PDF's pages, with lines joined to paragraphs. This needs the extra `documents`."""
+    """Return the text of a PDF's pages, with lines joined to paragraphs. The `documents` extra is needed."""
     if missing_packages("documents"):
         raise DocumentError('is only read with the optional dependencies `documents`: pip install ".[documents]"')
     import pypdf

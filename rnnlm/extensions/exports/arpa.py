@@ -54,7 +54,7 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
         with atomic_file(file) as partial, partial.open("w", encoding="utf-8") as stream:
             sizes = write_arpa(mixture.counts, words, stream)
     except OSError as error:
-        raise ConfigError(f"--output {file}: cannot be written ({error.strerror})") from error
+        raise ConfigError(f"--output {file}: cannot be written ({error.strerror}); give another file") from error
     return ArpaRecord(
         file=file, file_bytes=file.stat().st_size, ngrams=tuple(sizes), without_network=not mixture.is_alone
     )

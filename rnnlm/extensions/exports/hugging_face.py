@@ -75,7 +75,7 @@ def refuse_lm_eval_hf_model() -> None:
     callers = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(None)]
     if "lm_eval.models.huggingface" in callers:
         raise ModelError(
-            "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
+            "lm_eval --model hf: the scores of this model would be wrong, because lm_eval counts line ends, unknown\n"
             "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"
         )
 

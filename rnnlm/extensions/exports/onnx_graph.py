@@ -1,4 +1,6 @@
-"""Export a model to ONNX, as the graph of one time step with the state as input and output. Needs the extra `onnx`.
+"""Export a model to ONNX, as the graph of one time step with the state as input and output.
+
+This module needs the `onnx` extra.
 
     token_ids (batch, 1) int64, state (batch, L, S) float32 → logits (batch, V) float32, new_state (batch, L, S)
 
@@ -75,7 +77,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     need_extra("onnx", "rnnlm export")
     model = load_network(folder)
     if model.mixture is not None and model.mixture.is_alone:
-        raise ModelError(f"{folder}: the model has no network, and counts are not exported to ONNX")
+        raise ModelError(f"{folder}: the model has no network to export; use --format arpa for its n-gram counts")
     check_size(model, folder)
     prepare_folder(file, folder / TOKENIZER)
     program = build_program(model)
@@ -116,7 +118,9 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--output {file}: its folder cannot be created ({error.strerror})") from error
+        raise ConfigError(
+            f"--output {file}: its folder cannot be created ({error.strerror}); give a file in another folder"
+        ) from error
     if file.is_dir():
         raise ConfigError(f"--output {file}: is a folder; give a file in it, such as {file / 'model.onnx'}")
     existing = file.parent / TOKENIZER

@@ -1,4 +1,4 @@
-"""Run EleutherAI's evaluation harness on a model, with its tasks or a text. Needs the extra `lm-eval`."""
+"""Run EleutherAI's evaluation harness on a model, with tasks or a text. This module needs the `lm-eval` extra."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -139,9 +139,11 @@ def load_tasks(names: Sequence[str]) -> dict[str, Any]:
 
 def refuse_unsupported(name: str, task: Any) -> None:
     if getattr(task, "UNSAFE_CODE", False):
-        raise ConfigError(f"--tasks {name}: executes code that the model writes, which is not supported; leave it out")
+        raise ConfigError(
+            f"--tasks {name}: executes code that the model writes, which is not supported; leave out this task"
+        )
     if getattr(task, "MULTIMODAL", False):
-        raise ConfigError(f"--tasks {name}: needs images or sound, and the model reads text only; leave it out")
+        raise ConfigError(f"--tasks {name}: needs images or sound, but the model reads only text; leave out this task")
 
 
 def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:

@@ -1,4 +1,6 @@
-"""The model class that is registered with EleutherAI's harness as `rnnlm`. Needs the extra `lm-eval`.
+"""The model class that is registered with EleutherAI's harness under the name `rnnlm`.
+
+This module needs the `lm-eval` extra.
 
     import lm_eval, rnnlm.extensions.harness.recurrent_lm
     lm_eval.simple_evaluate("rnnlm", {"model": "models:/rnnlm-python-docs@champion"}, tasks=["wikitext"])

@@ -15,8 +15,8 @@ from rnnlm.training.optimizers import clip_gradients, make_optimizer
 def fit(model: LanguageModel, batches: Iterable[tuple[Tensor, Tensor]], learning_rate: float) -> list[float]:
     """Train a model with one step per batch, and return the loss before each step in nats per token.
 
-    A batch consists of input_ids and target_ids, both (b, t), with `<pad>` where there is nothing to predict. Each
-    batch starts from a state of zeros. The learning rate is constant.
+    A batch consists of input_ids and target_ids of shape (b, t). A target is `<pad>` where there is nothing to predict.
+    Each batch starts from a state of zeros. The learning rate is constant.
     """
     config = OptimizerConfig(learning_rate=learning_rate, weight_decay=0.0)
     optimizer = make_optimizer(model, config)

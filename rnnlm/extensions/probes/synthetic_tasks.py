@@ -1,8 +1,9 @@
 """Generate the synthetic tasks of `rnnlm probe abilities`, with rows of any length.
 
-Each function returns input_ids and target_ids, both (count, length) int64. The target at a position is the answer after
-reading the input up to that position, or `<pad>` if there is no question. The ids of symbols begin with FIRST_SYMBOL.
-If a task needs rows of an even length, or of a multiple of three, it rounds the length down.
+Each function returns input_ids and target_ids, which have shape (count, length) and type int64. The target at a
+position is the answer after reading the input up to that position, or `<pad>` if there is no question. The ids of
+symbols begin with FIRST_SYMBOL. If a task needs rows of an even length, or of a multiple of three, it rounds the length
+down.
 """
 
 from collections.abc import Callable

@@ -54,7 +54,7 @@ class BitsPerByteFilter(BaseFilter):
 
 
 class BitsPerByteStats(BaseStats):
-    """The statistic `bits_per_byte`, which is 0 for documents without a score.
+    """The `bits_per_byte` statistic, which is 0 for documents without a score.
 
     If the filter has already scored a document, the stored value is used.
     """

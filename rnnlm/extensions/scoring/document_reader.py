@@ -80,7 +80,8 @@ def shard_growth(input_bytes: int) -> int:
 def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[pa.Table]:
     """Yield shards of consecutive whole documents, as tables of INPUT_SCHEMA.
 
-    A shard ends at shard_documents or about SHARD_CHARACTERS, both multiplied by `growth`.
+    A shard ends after shard_documents documents or about SHARD_CHARACTERS characters. Each limit is multiplied by
+    `growth`.
     """
     shard: list[InputDocument] = []
     characters = 0

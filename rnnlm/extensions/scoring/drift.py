@@ -46,7 +46,7 @@ class Drift(Record):
 
 
 class ScoredRecord(Record):
-    """The result of the flow `score`."""
+    """The result of the `score` flow."""
 
     scoring: ScoringRecord
     drift: Drift
@@ -80,7 +80,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
 
 
 def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> tuple[NightEvent, ...]:
-    """Return the event SCORES_DRIFTED about the model if the scores have drifted, else no event."""
+    """Return a SCORES_DRIFTED event about the model if the scores have drifted, otherwise no event."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return ()

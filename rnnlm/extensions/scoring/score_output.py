@@ -1,4 +1,4 @@
-"""Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
+"""Write shards of scores atomically to a Parquet file, or to the `scores` table of a DuckDB file.
 
 The output also contains its provenance, by which repeated scoring is recognized and skipped.
 """
@@ -61,12 +61,13 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
 
 
 def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) -> None:
-    """Raise ConfigError if the database has a table or view `scores` that rnnlm did not write."""
+    """Raise ConfigError if the database has a table or a view named `scores` that rnnlm did not write."""
     tables = {name for (name,) in connection.execute(statement("scoring/read_table_names")).fetchall()}
     if "scores" in tables and "scores_provenance" not in tables:
         raise ConfigError(
-            f"scoring.output: {output} has a table scores that rnnlm score did not make, and would replace it;\n"
-            "give another file (--output), or rename that table"
+            f"scoring.output: {output} has a table named scores that rnnlm score did not make "
+            "and that would be replaced;\n"
+            "give another file (--output), or rename the table"
         )
 
 
@@ -131,7 +132,7 @@ def read_provenance(output: Path) -> Provenance | None:
 
 @contextmanager
 def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection in which the table `scores` is the output. Temporary files are in the output's folder."""
+    """Yield a connection in which the `scores` table is the output. Temporary files are in the output's folder."""
     if output.suffix == ".parquet":
         with duckdb.connect(config=SCORES_SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
             connection.read_parquet(literal(output)).create_view("scores")

@@ -1,4 +1,4 @@
-"""Options of `rnnlm score` and of the deployment `score`, which are not part of the pipeline's configuration."""
+"""Options of `rnnlm score` and of the `score` deployment, which are not part of the pipeline's configuration."""
 
 from typing import Any, Literal
 

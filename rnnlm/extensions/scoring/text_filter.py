@@ -160,7 +160,7 @@ def find_rules(
 
 
 def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> None:
-    """Fill the table `decisions` with the reason for dropping each document, or null."""
+    """Fill the `decisions` table with the reason for dropping each document. The reason of a kept document is null."""
     reason = CaseExpression(SQLExpression("tokens = 0"), ConstantExpression(NOTHING_TO_SCORE))
     for rule in rules:
         reason = reason.when(SQLExpression(f"({rule}) is not true"), ConstantExpression(f"not {rule}"))

@@ -49,7 +49,7 @@ class SurpriseTables(Record):
 
 
 class Surprise(Record):
-    """A description of the files in the folder `losses` of a run."""
+    """A description of the files in a run's `losses` folder."""
 
     run_id: str
     folder: Path  # The folder with tokens.parquet and sequences.parquet.

@@ -37,7 +37,7 @@ def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
     if problem is not None:
         raise HomeError(
             f"{archive}: not a backup of this version of rnnlm: {problem}.\n"
-            "Nothing was written. Use the rnnlm that made it, or another backup."
+            "Nothing was written. Use the version of rnnlm that made the backup, or restore another backup."
         )
 
 

@@ -100,7 +100,7 @@ def check_source(home: Home, folder: Path) -> None:
     if is_embedded(home) and home.artifacts.is_dir() and not home.mlflow_database.exists():
         raise HomeError(
             f"{home.mlflow_database}: the registry is missing, and {home.artifacts} has files of models.\n"
-            "Restore an earlier backup (rnnlm restore); earlier ones were not touched."
+            "Restore an earlier backup (rnnlm restore); all earlier backups are unchanged."
         )
 
 
@@ -145,7 +145,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
         except sqlite3.DatabaseError as error:
             raise HomeError(
                 f"{database}: the database cannot be copied ({error}).\n"
-                "No backup was made; earlier backups are unchanged. Free disk space, or restore one of them."
+                "No backup was made; earlier backups are unchanged. Free some disk space, or restore an earlier backup."
             ) from error
         writer.add(name, snapshot)
     return None if found == "ok" else f"{name} is damaged: {found}; backed up as it is"

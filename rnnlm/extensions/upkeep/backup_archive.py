@@ -121,7 +121,9 @@ def read_manifest(archive: Path) -> Manifest:
                     if hashlib.sha256(data).hexdigest() == match[4].decode():
                         return Manifest.model_validate_json(data)
     except ValidationError as error:
-        raise HomeError(f"{archive}: the format of the backup is not {FORMAT}; use the rnnlm that made it") from error
+        raise HomeError(
+            f"{archive}: the format of the backup is not {FORMAT}; use the version of rnnlm that made it"
+        ) from error
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise HomeError(f"{archive}: cannot be read ({reason}); give the file that rnnlm backup wrote") from error

@@ -1,4 +1,4 @@
-"""Options of `rnnlm prune` and of the deployment `prune`, which are not part of the pipeline's configuration."""
+"""Options of `rnnlm prune` and of the `prune` deployment, which are not part of the pipeline's configuration."""
 
 from pydantic import Field
 

@@ -36,7 +36,7 @@ def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> No
     file.write_text("model:\n  layers: 2\n  hidden_size: 32\ntraining.epochs: 7\n")
     config = build_config("smoke", ["model.layers=3"], file=file)
     assert (config.model.layers, config.model.hidden_size, config.training.epochs) == (3, 32, 7)
-    assert config.tokenizer.vocabulary_size == 4000  # The preset smoke, not a default, sets this value.
+    assert config.tokenizer.vocabulary_size == 4000  # The `smoke` preset sets this value. It is not the default.
 
 
 def test_short_options_stand_for_settings_and_set_wins() -> None:

@@ -67,7 +67,7 @@ def rnnlm(home: Home, *arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def contents(home: Home) -> list[tuple[Any, ...]]:
-    """Return the row of the table `dataset`, and for each other table its number of rows and a digest."""
+    """Return the row of the `dataset` table, and the number of rows and a digest of every other table."""
     [database] = home.datasets.glob("*/sequences.duckdb")
     with duckdb.connect(str(database), read_only=True) as connection:
         found = connection.execute("select dataset_id, corpus_digest, provenance from dataset").fetchall()

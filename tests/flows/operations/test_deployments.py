@@ -280,7 +280,8 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     gates = json.loads(capsys.readouterr().out)["gates"]
     assert gates == f"{name} stopped: too far (expected at most 40.0%)."
 
-    run_through(server, scoring, {"type": "CRASHED"})  # A run that has never begun is shown with its deployment's name.
+    # A run that has never started is shown with its deployment's name.
+    run_through(server, scoring, {"type": "CRASHED"})
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["last"][0]["name"] == "score"
 
@@ -424,7 +425,7 @@ def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.Captu
 
 
 def test_scoring_every_night_names_no_model() -> None:
-    """The deployments `score` and `filter` name no model, so they use the only registered model."""
+    """The `score` and `filter` deployments name no model, so they use the only registered model."""
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)

@@ -46,7 +46,7 @@ class Up:
         return running
 
     def flow_runs(self) -> list[dict[str, Any]]:
-        """Return all runs that have begun, the newest first."""
+        """Return all runs that have started, the newest first."""
         begun = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
         query = PrefectQuery(self.running().prefect_api, home_password(self.home))
         found: list[dict[str, Any]] = query.post("flow_runs/filter", flow_runs=begun, sort="START_TIME_DESC")
@@ -103,7 +103,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled
-    # The first schedule of a user pauses the deployment `nightly`, which is an example.
+    # The first schedule of a user pauses the `nightly` deployment, which is an example.
     assert "paused     pipeline/nightly" in scheduled
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")

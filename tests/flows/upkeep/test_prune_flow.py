@@ -1,4 +1,4 @@
-"""The deployment `prune` keeps all files that running flow runs may read, and shows a table in Prefect."""
+"""The `prune` deployment keeps all files that running flow runs may read. It shows a table in Prefect."""
 
 import os
 import time

@@ -44,7 +44,7 @@ def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
 
 def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
     """A configuration that is stored and read again does not change, even if a setting differs from its preset."""
-    # 3 epochs are the default, whereas the preset `smoke` has 1 epoch.
+    # 3 epochs are the default, whereas the `smoke` preset has 1 epoch.
     config = build_config("smoke", ["training.epochs=3"])
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config

@@ -30,7 +30,7 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 
 def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_dataset: DatasetRecord) -> None:
-    """The length of the longest known context equals the result of a search through all training rows."""
+    """The length of the longest context in the training text equals that of a search through all training rows."""
     model, _ = count_training_split(toy_dataset, 3)
     _, lengths = split_log_probabilities(model, toy_dataset, "test")
 
@@ -50,7 +50,7 @@ def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_
 
 
 def test_each_context_length_has_its_best_share() -> None:
-    """Each length of the known context gets the weight that is best for its tokens.
+    """Each context length gets the weight that is best for the tokens with a context of this length.
 
     The best weight is 0 or 1 if one model gives each token 0.9 and the other gives it 0.1.
     """
@@ -105,7 +105,7 @@ def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: Dat
 
 
 def test_of_a_long_text_the_last_rows_are_counted(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The n-gram model is counted on the last rows of a text that is too long to be counted as a whole.
+    """The n-gram model is counted on the last rows of a text that is too long to be counted completely.
 
     A toy row has 10 predicted tokens. The model equals one that is counted on the last 5 rows.
     """

@@ -214,7 +214,7 @@ def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int)
 @pytest.mark.parametrize("steps", [1, 4, 9])
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str, steps: int) -> None:
-    """A Transformer agrees with Llama or Mistral of the library transformers with the same weights.
+    """A Transformer agrees with the transformers library's Llama or Mistral with the same weights.
 
     Llama has unlimited attention, and Mistral has a window of 4 tokens. Values and gradients are equal. transformers
     normalizes in float32.
@@ -270,7 +270,7 @@ def norm_of(model: LanguageModel) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 4, CHUNK + 1, 2 * CHUNK + 3])
 def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int) -> None:
-    """An mLSTM block agrees with the block of the library transformers with the same weights, in steps and in chunks.
+    """An mLSTM block agrees with the transformers library's block with the same weights, in steps and in chunks.
 
     Values and gradients are equal. The block begins with a carried state, which is float32 in transformers.
     """

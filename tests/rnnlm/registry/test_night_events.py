@@ -45,7 +45,7 @@ def test_only_what_is_clearly_worse_on_the_same_lines_has_regressed(
 ) -> None:
     """Only a candidate that is significantly worse on the same lines, by more than a minimum, counts as a regression.
 
-    The champion has one nat per byte. The scores on the test splits of the two runs have no effect.
+    The champion's loss is one nat per byte. The scores on the test splits of the two runs have no effect.
     """
     evidence = Evidence(
         documents=300, lines=300, units=300, byte_count=9_000, candidate_nats_per_byte=1 + difference,

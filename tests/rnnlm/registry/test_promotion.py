@@ -76,9 +76,9 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
 def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
-    """A candidate wins with the policy `newer` unless it may be worse by more than the margin.
+    """A candidate wins under the `newer` policy unless it may be worse by more than the margin.
 
-    The champion has 1.3 nats per byte, so the margin of 1 % is 0.013.
+    The champion's loss is 1.3 nats per byte, so the margin of 1 % is 0.013.
     """
     decision = decide(evidence(lower, upper, difference=difference), 3, NEWER)
     assert decision.alias == alias

@@ -145,7 +145,7 @@ def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> No
 def test_a_call_killed_before_its_last_step_is_resumed(registered: Registrar, alias_moved: bool) -> None:
     """A registration that was killed before its last step is completed by the next call.
 
-    The tag `alias` is written last, after the alias was set.
+    The `alias` tag is written last, after the alias was set.
     """
     with reaching_mlflow(registered.home) as client:
         client.delete_model_version_tag(NAME, "1", "decision")

@@ -93,7 +93,7 @@ def test_the_next_run_in_the_other_home_is_compared_with_the_copy(registered: Re
     ("wanted", "target", "words"),
     [
         ("1", "here", "this is the current registry; leave out --to"),
-        ("1", "no/such/folder", "expected the address of an MLflow server, or the folder of a rnnlm home"),
+        ("1", "no/such/folder", "expected the address of an MLflow server, or the folder of an rnnlm home"),
         ("1", "", "expected the address"),
         ("1", "other", "expected the address"),
         ("1", "link", "this is the current registry; leave out --to"),
@@ -151,7 +151,7 @@ def test_a_damaged_version_is_not_copied(registered: Registrar, production: Home
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(ModelError, match=r"model\.safetensors.* writes it again"):
+    with pytest.raises(ModelError, match=r"model\.safetensors.* writes the files again"):
         promote_elsewhere(registered.home, NAME, "1", str(production.root))
     assert not production.mlflow_database.exists()
 

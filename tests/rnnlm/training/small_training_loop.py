@@ -18,7 +18,7 @@ CONSTANT_RATE = {"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "
 
 
 def network(**settings: Any) -> LanguageModel:
-    """Return a small network. `settings` are fields of the section `model`."""
+    """Return a small network. `settings` are fields of the `model` section."""
     plain = {"hidden_size": 24, "head_bias": "zero", "attention_window": 6}
     return build_model(plain_model(plain | settings), VOCABULARY, seed=0)
 

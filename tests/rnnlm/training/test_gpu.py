@@ -57,7 +57,7 @@ def train(
     precision: str = "float32",
     **settings: object,
 ) -> tuple[list[Step], list[torch.Tensor]]:
-    """Return the results of a few training steps on a device. `settings` are fields of the section `model`."""
+    """Return the results of a few training steps on a device. `settings` are fields of the `model` section."""
     resident = torch.device(device) if device == "cuda" else None
     plain = {"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"}
     model = build_model(plain_model(plain | settings), VOCABULARY, 0)

@@ -1,4 +1,4 @@
-"""The preset `irnn`, with relu and an identity matrix as U, can be trained on any text, even with long lines."""
+"""The `irnn` preset, with relu and an identity matrix as U, can be trained on any text, even with long lines."""
 
 import textwrap
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A training step of the preset `textbook` agrees with the textbook's notebook in loss and in weights."""
+"""A training step of the `textbook` preset gives the same loss and weights as the textbook's notebook."""
 
 import numpy as np
 import pytest

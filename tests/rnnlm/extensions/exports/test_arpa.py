@@ -136,7 +136,7 @@ def test_markers_in_the_text_are_words_of_their_own(kind: str, tmp_path: Path) -
 
 
 def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
-    """Return log₁₀ of each word's probability by the package kenlm, or None if it is not installed."""
+    """Return log₁₀ of each word's probability by the kenlm package, or None if the package is not installed."""
     if importlib.util.find_spec("kenlm") is None:
         return None
     model = importlib.import_module("kenlm").Model(str(file))

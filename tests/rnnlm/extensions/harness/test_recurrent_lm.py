@@ -1,4 +1,4 @@
-"""The harness can load the class `rnnlm` and call it with each type of request."""
+"""The harness can load a model under the name `rnnlm`, and call it with each type of request."""
 
 import importlib
 import json

@@ -238,7 +238,7 @@ def make_table(path: Path, name: str) -> None:
 
 def test_a_table_of_somebody_else_is_not_replaced(home: Home, configure: Configure, tmp_path: Path) -> None:
     make_table(tmp_path / "out.duckdb", "scores")
-    with pytest.raises(ConfigError, match="table scores that rnnlm score did not make"):
+    with pytest.raises(ConfigError, match="table named scores that rnnlm score did not make"):
         bulk_scoring.score_texts(home, configure(output=str(tmp_path / "out.duckdb"), force=True))
     with duckdb.connect(str(tmp_path / "out.duckdb")) as connection:
         assert connection.execute("select count(*) from scores where text = 'the cat .'").fetchone() == (3,)

@@ -21,7 +21,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """Write the n-best lists of two utterances in the format of the files `words` and `ac_cost` of nbest-to-linear.
+    """Write the n-best lists of two utterances like the `words` and `ac_cost` files of Kaldi's nbest-to-linear.
 
     The recognizer prefers the worse hypothesis of the first utterance.
     """

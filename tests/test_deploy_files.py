@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with each other, with the page about deployment, and with the programs that use them."""
+"""The files of deploy/ agree with each other, with the page about deployment, and with the programs that read them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every extension can be deleted by its name. The other files do not import it, and still turn a text into a champion.
+"""Every extension can be deleted by its name. No other file imports it, and the program still trains a champion.
 
 The files of an extension have its name as a part of their path, optionally with `test_` before or `_flow` after it:
 rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py, tests/rnnlm/extensions/scoring/. Tests and

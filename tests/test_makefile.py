@@ -1,4 +1,4 @@
-"""`make setup` chooses one of the supported interpreters, and installs the required packages."""
+"""`make setup` chooses one of the supported interpreters and installs the required packages."""
 
 import os
 import re

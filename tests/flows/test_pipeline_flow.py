@@ -203,7 +203,7 @@ def test_the_docstring_lists_the_stages_in_order() -> None:
 
 
 def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
-    """The flow calls the same functions in the same order as rnnlm/pipeline.py. In addition, it raises events."""
+    """The flow calls the same functions in the same order as rnnlm/pipeline.py. In addition, the flow raises events."""
     plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
     stage_of = {
         task: [name for name in calls_in_order(file, task) if name in plain]

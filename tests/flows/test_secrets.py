@@ -1,4 +1,4 @@
-"""Passwords and signatures in the URL of a corpus are neither shown nor stored anywhere."""
+"""Passwords and signatures in a corpus's URL are neither shown nor stored anywhere."""
 
 import asyncio
 import threading

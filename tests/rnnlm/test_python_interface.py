@@ -1,4 +1,4 @@
-"""`rnnlm.train` and `rnnlm.load` reject wrong arguments with advice, and rnnlm is imported quickly."""
+"""`rnnlm.train` and `rnnlm.load` reject wrong arguments with advice. The import of rnnlm takes little time."""
 
 import inspect
 import json

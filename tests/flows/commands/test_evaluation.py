@@ -119,7 +119,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     toy_evaluation: EvaluationRecord,
     tmp_path: Path,
 ) -> None:
-    """A run is evaluated on its own text from the rnnlm home, even if another text is now at its path."""
+    """A run is evaluated on the stored copy of its text, even if another text is now at the text's path."""
     train_with(toy_run, source="texts")  # The path is relative to the folder where the model was trained.
     own = pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
 

@@ -1,4 +1,4 @@
-"""The commands schedule, trigger and status print one line each if no server responds, and import no slow libraries."""
+"""The commands schedule, trigger and status print one line if no server responds. They import no slow libraries."""
 
 import asyncio
 import itertools

@@ -142,7 +142,7 @@ def kind_of(run: Path) -> str:
 def test_every_model_gets_the_same_tokens_or_seconds(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
 ) -> None:
-    """Every model is trained on the same number of tokens, up to half a batch, or for the same number of seconds."""
+    """All models are trained on the same number of tokens, or for the same number of seconds."""
     models = ("--models", "elman,min-gru", "--set", "model.hidden_size=40", "--json")
     found = json.loads(printed(capsys, *tiny, *models, "--match", "tokens", "--budget", "1000"))
     assert [model["runs"][0]["trained_tokens"] for model in found["models"]] == [1000, 1000]

@@ -81,7 +81,7 @@ def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
 def test_a_file_is_read_as_evaluate_reads_it(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
 ) -> None:
-    """The harness and `rnnlm evaluate` read a compressed file with a byte-order mark and Windows line ends alike."""
+    """The harness reads a compressed file with a byte-order mark and Windows line ends like `rnnlm evaluate`."""
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     import gzip
 

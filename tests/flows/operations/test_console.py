@@ -1,4 +1,4 @@
-"""The console does not show rnnlm's own errors, including subclasses, because the command itself reports them."""
+"""The console shows no log records of rnnlm's own errors, because the command itself reports these errors."""
 
 import errno
 import logging

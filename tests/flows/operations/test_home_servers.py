@@ -1,4 +1,4 @@
-"""Only the owner of an rnnlm home can read the password of its servers. A damaged file with ports is ignored."""
+"""Only the owner of an rnnlm home can read the servers' password. A damaged file with the servers' ports is ignored."""
 
 import os
 from pathlib import Path

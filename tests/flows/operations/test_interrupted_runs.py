@@ -71,7 +71,7 @@ def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkp
 
 
 def move_start(run: FlowRun, by: timedelta) -> None:
-    """Move the start of a run in the server's database, because the server itself uses its clock."""
+    """Change a run's start time in the server's database, because the server's API would store the current time."""
     database = PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2]
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         moved = f"{datetime.now(UTC) + by:%Y-%m-%d %H:%M:%S.%f}"

@@ -1,4 +1,4 @@
-"""No process of rnnlm executes a file of an rnnlm home, and rnnlm's defaults do not override the user's variables."""
+"""No process of rnnlm executes a file of an rnnlm home. Environment variables that the user has set are kept."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The scheduled runs of a deployment follow registry.policy, and runs with other settings are experiments."""
+"""Runs with the settings of their deployment follow registry.policy. Runs with other settings are experiments."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
 
 
 def test_the_form_s_minutes_choose_as_the_option_does() -> None:
-    """The minutes in the UI's form choose the model's size and the training length, as --minutes does.
+    """The minutes in the UI's form determine the model's size and the training length, as --minutes does.
 
     A given maximum_tokens is kept.
     """

@@ -1,4 +1,4 @@
-"""Runs are named after their text and preset, and runs that begin in the same minute have different names."""
+"""The name of a run contains its text and its preset. Runs that start in the same minute have different names."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A run that exceeds its time limit ends with a checkpoint, and a run that fails unexpectedly is retried."""
+"""A run that exceeds its time limit writes a checkpoint and ends. A run that fails unexpectedly is retried."""
 
 import signal
 import time

@@ -36,7 +36,7 @@ def test_a_run_with_the_variables_of_env_needs_no_server(tracked_home: Home) -> 
 
 @pytest.mark.long
 def test_what_is_sent_last_is_stored_when_the_server_has_ended(tracked_home: Home) -> None:
-    """The server skips Python's teardown, but still ends its services and closes its database."""
+    """The server skips Python's teardown, but still stops its services and closes the database."""
     code = """
 from flows.operations.prefect_environment import set_environment
 from rnnlm.storage.home import find_home

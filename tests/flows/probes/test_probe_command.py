@@ -1,4 +1,4 @@
-"""`rnnlm probe` prints its results, and shows them in Prefect and MLflow, with a real server and a real store."""
+"""`rnnlm probe` prints its results and shows them in Prefect and MLflow. The server and the store are real."""
 
 import json
 from pathlib import Path

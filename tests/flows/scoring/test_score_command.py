@@ -1,4 +1,4 @@
-"""`rnnlm score` prints the totals and the drift, or one JSON value. Its errors have at most three lines."""
+"""`rnnlm score` prints the totals and the drift, or one JSON value. The command's errors have at most three lines."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scoring by the champion on a real Prefect server creates an artifact, and emits an event only if there is drift."""
+"""The `score` flow creates an artifact on a real Prefect server. It emits an event only if the scores have drifted."""
 
 from pathlib import Path
 

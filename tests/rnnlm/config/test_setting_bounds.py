@@ -89,7 +89,7 @@ def mlflow_accepts(name: str, *validators: Callable[[str], None]) -> bool:
 @example("." * 2)
 @example("a" * 201)
 def test_a_model_name_that_mlflow_refuses_is_refused(name: str) -> None:
-    """A name that MLflow refuses for a registered model or a logged model, or before an alias, is refused."""
+    """The setting registry.model_name refuses every name that MLflow refuses for models or in models:/NAME@ALIAS."""
     if accepted(RegistryConfig, model_name=name):
         assert mlflow_accepts(name, _validate_model_name, _validate_logged_model_name)
         assert _parse_model_uri(f"models:/{name}@champion").name == name

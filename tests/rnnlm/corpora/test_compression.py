@@ -1,4 +1,7 @@
-"""Malicious and damaged archives raise an error of one line that names archive, member and limit, and leave no file."""
+"""A malicious or damaged archive raises an error of one line, and leaves no file.
+
+The error names the archive, the member and, if one is exceeded, the limit.
+"""
 
 import io
 import lzma

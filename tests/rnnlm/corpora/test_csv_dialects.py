@@ -1,4 +1,4 @@
-"""The dialect of a csv or tsv file is detected, and each row is also returned exactly as it is in the file."""
+"""The dialect of a csv or tsv file is detected. Each row is also returned exactly as it is in the file."""
 
 import io
 from pathlib import Path

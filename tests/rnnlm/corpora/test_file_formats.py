@@ -1,4 +1,4 @@
-"""The same text is read from every format and archive, and file names such as train.txt select splits."""
+"""The same text is read from every format and archive. File names such as train.txt select splits."""
 
 import hashlib
 import json

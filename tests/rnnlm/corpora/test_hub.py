@@ -1,4 +1,4 @@
-"""`datasets` reads data sets from a local folder. A hub that cannot be reached raises an error."""
+"""`datasets` reads data sets from a local folder. An error is raised if the hub cannot be reached."""
 
 import json
 import os

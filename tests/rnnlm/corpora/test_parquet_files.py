@@ -1,4 +1,4 @@
-"""A Parquet file of any layout is read, and a damaged or hostile one is refused with a sentence."""
+"""A Parquet file of any layout is read. A damaged or malicious file is refused with a reason of one sentence."""
 
 import io
 import random

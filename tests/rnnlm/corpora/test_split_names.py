@@ -1,4 +1,4 @@
-"""File names select splits only if they are unambiguous, and files that are not read are reported."""
+"""File names select splits only if the names are unambiguous. Files that are not read are reported."""
 
 import logging
 from pathlib import Path

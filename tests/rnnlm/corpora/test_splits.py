@@ -1,4 +1,4 @@
-"""The digest of a document determines its split, and cleaning does not change its fingerprint."""
+"""The digest of a document determines its split. Cleaning a document does not change its fingerprint."""
 
 import json
 import random
@@ -85,7 +85,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """Some text is unseen by both an earlier and a later model, even if the number of files has passed a limit."""
+    """Some held-out text is new to both an earlier and a later model, however many files are added in between."""
     folder = tmp_path / "folder"
     folder.mkdir()
 

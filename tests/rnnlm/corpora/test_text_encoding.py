@@ -154,7 +154,7 @@ def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
 
 @pytest.mark.parametrize(("length", "most_wrong"), [(40, 0.04), (80, 0.01), (200, 0.0)])
 def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int, most_wrong: float) -> None:
-    """Few guesses for texts of one line are wrong. Each wrong guess is uncertain, and has the right one as a rival."""
+    """Few guesses for texts of one line are wrong. Each wrong guess has the right encoding as a rival."""
     pairs = [(language, encoding) for language in PROSE for encoding in PROSE_ENCODINGS[language]]
     cases = [(text, encoding) for language, encoding in pairs for text in one_line_texts(language, length)]
     cases = [(text, encoding) for text, encoding in cases if not text.isascii()]
@@ -166,7 +166,7 @@ def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int,
 
 
 def test_single_sentences_on_which_no_rule_was_tuned_are_rarely_read_wrongly() -> None:
-    """Six of 168 sentences are read wrongly, of which 4 are Lithuanian. One of them looks certain."""
+    """At most six of 168 sentences are decoded wrongly. At most one of the wrong guesses has no rival."""
     pairs = [(language, encoding) for language in UNSEEN for encoding in PROSE_ENCODINGS[language]]
     cases = [(text, encoding) for language, encoding in pairs for text in UNSEEN[language].splitlines()]
     cases = [(text, encoding) for text, encoding in cases if not text.isascii()]

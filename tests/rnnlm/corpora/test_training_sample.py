@@ -1,6 +1,6 @@
 """A sample by corpus.maximum_documents does not depend on the order of documents.
 
-A larger sample contains a smaller one, and held-out text is never sampled.
+A larger sample contains every smaller one. Held-out text is never sampled.
 """
 
 import random

@@ -36,7 +36,7 @@ def test_progress_of_a_worker_process_reaches_the_listeners_of_its_launcher() ->
 
 
 def test_a_bar_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A progress bar is shown in a notebook, but not in a test. In neither of them is standard error a terminal."""
+    """A progress bar is shown in a notebook, but not in a test. In both cases, standard error is not a terminal."""
     with Progress("training", 3, "step") as progress:
         assert progress.bar.disable
     monkeypatch.setitem(sys.modules, "ipykernel", sys)

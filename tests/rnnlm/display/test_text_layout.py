@@ -1,4 +1,4 @@
-"""Tables are aligned on the terminal, and untrusted text has no effect in Markdown."""
+"""Tables are aligned on the terminal. Untrusted text has no effect in Markdown."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""The losses of whole documents equal those of a slow implementation, and sum to the score of the split."""
+"""The losses of whole documents equal those of a slow implementation. Their sum is the score of the split."""
 
 import math
 from typing import Literal

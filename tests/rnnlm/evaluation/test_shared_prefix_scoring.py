@@ -1,4 +1,4 @@
-"""The softmax of each distinct context is computed only once, and the losses agree with their definition."""
+"""The softmax of each distinct context is computed only once. The losses agree with their definition."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The losses of tokens have the correct sums and order, and do not depend on the sizes of chunks and windows."""
+"""The losses of tokens have the correct sums and order. They do not depend on the sizes of chunks and windows."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The chosen token agrees with a calculation by hand, and the state is carried from token to token."""
+"""The chosen token agrees with a calculation by hand. The state is carried from token to token."""
 
 import pytest
 import torch

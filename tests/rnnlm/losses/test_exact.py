@@ -1,4 +1,4 @@
-"""The exact loss in chunks agrees with its definition, and never stores all logits."""
+"""The exact loss, computed in chunks, agrees with its definition. It never stores the logits of all tokens."""
 
 import math
 from functools import partial

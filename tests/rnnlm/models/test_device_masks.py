@@ -1,4 +1,4 @@
-"""The masks that a kernel draws depend only on the seed, the row and the unit.
+"""The value that a kernel draws for a mask depends only on the seed, the row and the unit.
 
 Without a GPU, the kernel runs in Triton's interpreter.
 """

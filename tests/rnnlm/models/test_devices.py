@@ -1,4 +1,4 @@
-"""A device is chosen by its name. GPUs multiply matrices in the configured precision."""
+"""The device with the configured name is chosen. GPUs multiply matrices in the configured precision."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""An ensemble predicts the mean of its networks' probabilities, and is saved as one model."""
+"""An ensemble predicts the mean of its networks' probabilities. It is saved as one model."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""For every kind, the fast implementation agrees with the definition, and no output depends on later tokens."""
+"""The fast implementation of every kind of model agrees with the definition. No output depends on later tokens."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The mixture of a network and an n-gram model is a probability distribution, and damage to its files is detected."""
+"""The mixture of a network and an n-gram model is a probability distribution. Damage to its files is detected."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Candidates are compared with the champion in a real registry. Only a better candidate replaces the champion."""
+"""Candidates are compared with the champion of a real registry. Only a better candidate replaces the champion."""
 
 import hashlib
 import shutil

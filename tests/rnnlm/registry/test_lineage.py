@@ -1,4 +1,4 @@
-"""Every version refers to the bytes of its corpus, and MLflow's search finds the version by its tags."""
+"""Every version stores the digest of its corpus. MLflow's search finds a version by its tags."""
 
 import hashlib
 import json

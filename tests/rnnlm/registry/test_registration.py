@@ -1,4 +1,4 @@
-"""A run is registered once and promoted by the promotion rule. Its model predicts on machines without rnnlm."""
+"""A run is registered once and promoted by the promotion rule. The registered model can be used without rnnlm."""
 
 import json
 import os

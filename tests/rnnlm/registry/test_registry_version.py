@@ -1,4 +1,4 @@
-"""The metadata of a version is read from MLflow's tags in the format of this release and of older releases."""
+"""The metadata of a version is read from MLflow's tags, in the format of any release."""
 
 import pytest
 

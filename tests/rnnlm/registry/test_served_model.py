@@ -1,4 +1,4 @@
-"""The fields of the served model's input rows are checked, both in a list and in a data frame."""
+"""The served model checks the fields of its input rows, which may be a list or a data frame."""
 
 import math
 

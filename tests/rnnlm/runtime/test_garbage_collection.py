@@ -1,4 +1,4 @@
-"""The garbage collector runs rarely during imports and as usual afterwards."""
+"""The garbage collector runs rarely during imports, and as usual after them."""
 
 import subprocess
 import sys

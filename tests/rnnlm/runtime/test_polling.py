@@ -1,4 +1,4 @@
-"""poll_until() checks a condition repeatedly, and gives up after a limited time."""
+"""poll_until() checks a condition repeatedly for a limited time."""
 
 import pytest
 

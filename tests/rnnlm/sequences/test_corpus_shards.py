@@ -1,4 +1,4 @@
-"""The rows do not depend on the size or the worker of a shard, and each shard is tokenized once."""
+"""The rows do not depend on the size of the shards or on the workers. Each shard is tokenized only once."""
 
 import os
 import signal

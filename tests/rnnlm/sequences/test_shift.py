@@ -1,4 +1,4 @@
-"""The library shifts targets by one token like the stored columns, and uses this shift for every kind of batch."""
+"""The library shifts targets by one token, as in the stored columns. Every kind of batch uses this shift."""
 
 import itertools
 

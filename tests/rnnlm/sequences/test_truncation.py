@@ -1,4 +1,4 @@
-"""Lines are truncated after context_length tokens, but bits per byte include the rest of each line."""
+"""Lines are truncated after context_length tokens. Bits per byte nevertheless include the rest of each line."""
 
 from pathlib import Path
 

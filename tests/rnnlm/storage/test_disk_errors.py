@@ -1,4 +1,4 @@
-"""The error of any library is replaced by a message that names a resource if the machine lacks this resource."""
+"""Any library's error about a resource that the machine lacks is replaced by a message that names the resource."""
 
 import errno
 import sqlite3

@@ -1,4 +1,7 @@
-"""A tokenizer learns only from the training split, reads no text as a special token, and is the same when reloaded."""
+"""A tokenizer learns only from the training split. A saved tokenizer gives the same tokens after it is loaded.
+
+No text becomes a special token.
+"""
 
 import itertools
 import json

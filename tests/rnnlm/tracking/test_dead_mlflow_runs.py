@@ -1,6 +1,6 @@
 """The MLflow runs of killed training processes do not remain in the state RUNNING.
 
-Those of running processes and of other rnnlm homes are not changed.
+The MLflow runs of running processes and of other rnnlm homes are not changed.
 """
 
 import shutil

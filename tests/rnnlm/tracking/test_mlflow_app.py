@@ -32,7 +32,7 @@ class TeamServer(NamedTuple):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamServer]:
-    """Start the server with the compose file's command. Only its address, database and storage are replaced."""
+    """Start the server with the compose file's command. The server's address, database and storage are replaced."""
     folder, port = tmp_path_factory.mktemp("team-mlflow"), free_port()
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]["mlflow"]["command"]
     replaced = {

@@ -1,4 +1,4 @@
-"""Concurrent processes create one intact store, and failures of MLflow are raised as rnnlm's errors."""
+"""Concurrent processes create one intact store. Failures of MLflow are raised as rnnlm's errors."""
 
 import sqlite3
 import subprocess

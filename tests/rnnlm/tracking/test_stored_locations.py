@@ -1,4 +1,4 @@
-"""An rnnlm home that was moved works at its new location, and no file is written to the old location."""
+"""An rnnlm home that was moved works at its new location. No file is written to the old location."""
 
 import logging
 import shutil

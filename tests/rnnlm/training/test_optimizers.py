@@ -1,4 +1,4 @@
-"""AdamW can update only some rows, and uses the configured rate and decay. Norms include sparse gradients."""
+"""AdamW can update only some rows. It uses the configured rate and decay. Gradient norms include sparse gradients."""
 
 import copy
 

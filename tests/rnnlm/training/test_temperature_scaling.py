@@ -1,4 +1,4 @@
-"""The temperature with the lowest loss is found, and temperature scaling changes nothing else."""
+"""Temperature scaling finds the temperature with the lowest loss. It changes nothing but the scale of the logits."""
 
 import math
 from typing import get_args

@@ -1,4 +1,4 @@
-"""For given minutes, a network's size and its training length are chosen. The user's settings are kept."""
+"""The size of a network and its training length are chosen for the given minutes. The user's settings are kept."""
 
 import os
 import time

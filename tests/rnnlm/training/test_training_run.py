@@ -1,4 +1,4 @@
-"""A run's folder is complete and reproducible, and a second call finds the finished run."""
+"""A run's folder is complete and reproducible. A second call finds the finished run."""
 
 import json
 import logging

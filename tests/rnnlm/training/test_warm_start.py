@@ -1,4 +1,4 @@
-"""A warm start copies the weights of an earlier model. Tokens with the same spelling keep their rows."""
+"""A warm start copies the weights of an earlier model. Tokens with the same spelling keep their embedding."""
 
 import shutil
 from collections.abc import Iterator

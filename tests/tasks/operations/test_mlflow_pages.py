@@ -1,4 +1,4 @@
-"""Links lead to this rnnlm home's MLflow server, and are left out if the port belongs to the server of another home."""
+"""Links lead to this rnnlm home's MLflow server. Links to the server of another home are left out."""
 
 import base64
 import subprocess

@@ -1,4 +1,4 @@
-"""The paired bootstrap gives the sums of a calculation by hand, and no more false alarms than configured."""
+"""The paired bootstrap gives the sums of a calculation by hand. It raises no more false alarms than configured."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A comparison lists differences that are not significant, and its page fits on a phone."""
+"""A comparison lists the differences that are not significant. The HTML page fits on the screen of a phone."""
 
 from collections.abc import Iterator
 from pathlib import Path

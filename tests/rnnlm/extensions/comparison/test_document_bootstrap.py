@@ -1,4 +1,4 @@
-"""The bootstrap computes the difference of two models on the same documents, and decides whether it is significant."""
+"""The bootstrap computes the difference of two models on the same documents, and whether it is significant."""
 
 import numpy as np
 import pytest

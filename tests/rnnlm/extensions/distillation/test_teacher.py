@@ -1,4 +1,4 @@
-"""Drawn targets follow the teacher's probabilities for each token. Resuming distillation changes no result."""
+"""The targets of each token are drawn with the teacher's probabilities. Resuming distillation changes no result."""
 
 import shutil
 from pathlib import Path

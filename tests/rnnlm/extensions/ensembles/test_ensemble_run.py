@@ -1,4 +1,4 @@
-"""An ensemble has optimal weights, and is reused if it exists. Unsuitable runs are refused."""
+"""The weights of an ensemble are optimal. An existing ensemble is reused, and unsuitable runs are refused."""
 
 import shutil
 from pathlib import Path

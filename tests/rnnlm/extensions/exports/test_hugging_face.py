@@ -1,4 +1,4 @@
-"""The exported model can be saved and loaded by transformers, and generates text with a carried state."""
+"""The exported model can be saved and loaded by transformers. It generates text with a carried state."""
 
 from pathlib import Path
 from typing import Any

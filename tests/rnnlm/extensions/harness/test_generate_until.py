@@ -1,4 +1,4 @@
-"""The generated continuation of a context does not depend on the batch, and ends at a stop sequence."""
+"""The generated continuation of a context does not depend on the batch. It ends before the first stop sequence."""
 
 from rnnlm.extensions.harness.generate_until import write_answers
 from rnnlm.generation.inference_weights import InferenceWeights

@@ -1,4 +1,4 @@
-"""The log-likelihoods of continuations equal a simple computation, and that of a file agrees with `rnnlm evaluate`."""
+"""The log-likelihood of a continuation equals a simple computation. For a file, it agrees with `rnnlm evaluate`."""
 
 import math
 from pathlib import Path

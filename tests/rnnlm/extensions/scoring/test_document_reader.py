@@ -1,4 +1,4 @@
-"""Documents of every kind of file are read unchanged and in order, and problems with a file are reported."""
+"""Documents of every kind of file are read unchanged and in order. Problems with a file are reported."""
 
 import csv
 import gzip

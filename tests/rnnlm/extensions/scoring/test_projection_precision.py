@@ -1,4 +1,4 @@
-"""The output layer's precision for rare classes depends on the processor, and is part of the provenance."""
+"""The output layer's precision for rare classes depends on the processor. It is part of the output's provenance."""
 
 import pytest
 import torch

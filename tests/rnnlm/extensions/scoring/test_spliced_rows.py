@@ -1,4 +1,4 @@
-"""Values can be added to unusual rows of every format, and nothing else changes."""
+"""Values can be added to unusual rows of every format. Adding values changes nothing else in a file."""
 
 import json
 from typing import Any

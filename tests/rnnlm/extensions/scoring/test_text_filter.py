@@ -279,7 +279,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
     """No model is needed if there are no files to filter.
 
-    A scheduled filter of a new rnnlm home begins without files.
+    In a new rnnlm home, a scheduled filter may run before there are files.
     """
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)

@@ -1,4 +1,4 @@
-"""The service loads each new champion, and no request fails when the champion changes."""
+"""The service loads each new champion. No request fails while the champion changes."""
 
 import itertools
 import shutil

@@ -1,4 +1,4 @@
-"""A prompt in a batch gets the same text as alone."""
+"""The text that is generated for a prompt does not depend on the other prompts in the batch."""
 
 import dataclasses
 import queue

@@ -1,4 +1,4 @@
-"""The process of `rnnlm serve` prints its address, and completes running requests before it ends."""
+"""The process of `rnnlm serve` prints the service's address. It completes running requests before it ends."""
 
 import json
 import os

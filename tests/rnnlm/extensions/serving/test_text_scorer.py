@@ -1,4 +1,4 @@
-"""Scores agree with the evaluation and give each token's position. Explanations show a part of the state."""
+"""Scores agree with the evaluation, and contain each token's position. Explanations contain a part of the state."""
 
 import copy
 import dataclasses

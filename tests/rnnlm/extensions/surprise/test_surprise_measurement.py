@@ -1,4 +1,4 @@
-"""The Parquet files in RUN/losses are written once, and their tables agree with a calculation by hand."""
+"""The Parquet files in RUN/losses are written only once. The tables agree with a calculation by hand."""
 
 import math
 from collections.abc import Iterator

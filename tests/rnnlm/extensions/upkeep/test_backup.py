@@ -386,7 +386,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path, name: str, data: bytes) 
 
 @pytest.mark.long
 def test_what_is_restored_is_private(tracked_home: Home, tmp_path: Path) -> None:
-    """Other users cannot read restored files, and ten thousand small files take only seconds."""
+    """Other users cannot read restored files. Ten thousand small files are restored within seconds."""
     register_night(tracked_home, "rnnlm-a", "1", 1)
     new = Home(tmp_path / "new")
     restore_home(new, back_up(tracked_home, tmp_path / "backup").archive)

@@ -72,7 +72,7 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
 
 
 def test_a_stored_start_is_kept_while_it_is_needed(home: Home) -> None:
-    """The stored choice of the initial model is kept while its dataset may be used again.
+    """The stored choice of the initial model is kept as long as the dataset may be used again.
 
     Without it, an unchanged nightly run would start from the new champion and train again.
     """

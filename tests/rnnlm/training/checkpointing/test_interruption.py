@@ -1,4 +1,7 @@
-"""A signal takes effect after the current step and its checkpoint, and is then passed to the previous handler."""
+"""A signal stops training after the current step and a checkpoint.
+
+The signal is then passed to the handler that was installed before training.
+"""
 
 import json
 import os

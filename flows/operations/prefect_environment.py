@@ -22,7 +22,7 @@ LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TQDM_DISABLE": "1",  # Disable progress bars of other libraries. rnnlm's own bars do not depend on this variable.
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add the log lines of the logger `rnnlm` to the flow run's log.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add the log lines of the `rnnlm` logger to the flow run's log.
     # The timeout for starting a temporary server. Prefect's default of 20 s is too short on a busy machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # Store leases in files. Prefect's default, memory, would lose them at a restart, and a dead run would still occupy

@@ -103,7 +103,7 @@ class RegistryConfig(Section):
         0.01,
         "Maximum fraction by which a candidate's nats per byte may exceed the champion's with policy=newer. The same "
         "limit applies to the best champion of the last 30 days. With any policy, a candidate waits for approval if it "
-        "is worse by more than this on the lines that the champion itself had held out.",
+        "is worse by more than this fraction on the lines that the champion itself had held out.",
         ge=0.0,
         le=1.0,
     )
@@ -117,8 +117,8 @@ class RegistryConfig(Section):
     )
     minimum_units: int = setting(
         10,
-        "Minimum number of documents for a comparison. If there are fewer than 200 documents, it is the minimum number "
-        "of runs of lines. If there are fewer, no candidate is promoted.",
+        "Minimum number of documents in a comparison that can lead to a promotion. If fewer than 200 documents are "
+        "compared, this is the minimum number of runs of lines.",
         ge=2,
         le=LARGEST_COUNT,
     )

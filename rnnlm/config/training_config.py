@@ -147,8 +147,8 @@ class ValidationConfig(Section):
 class CheckpointsConfig(Section):
     every_seconds: PositiveFloat = setting(
         120.0,
-        "Maximum number of seconds between two checkpoints. They are written more often as long as this takes less "
-        "than 1 % of the time. A checkpoint is also written before each validation.",
+        "Maximum number of seconds between two checkpoints. Checkpoints are written more often as long as writing them "
+        "takes less than 1 % of the time. A checkpoint is also written before each validation.",
         changes_results=False,
     )
     kept: Size = setting(3, "Number of newest checkpoints that are kept.", changes_results=False)

@@ -23,8 +23,8 @@ else:
 # The number of bytes at the beginning of a file from which its format is detected. A tar archive's signature ends at
 # byte 263.
 HEAD_BYTES = 512
-# The number of compressed bytes that zipfile reads at once. It is small, because zipfile decompresses all of them at
-# once if the method is bzip2 or LZMA.
+# The number of compressed bytes that zipfile reads at once. It is small, because zipfile decompresses all these bytes
+# at once if the method is bzip2 or LZMA.
 ZIP_READ_AT_ONCE = 4096
 # The number of unpacked bytes above which the compression ratio is checked. In a short text, repeated letters may
 # exceed the limit of the ratio.

@@ -7,10 +7,7 @@ from rnnlm.extension_points import plugged
 
 
 class DocumentError(Exception):
-    """An error with the reason why a document cannot be read.
-
-    The document is reported, and the other files are read.
-    """
+    """An error with the reason why a document cannot be read. The reason is reported, and the other files are read."""
 
 
 class DocumentReader(Protocol):

@@ -64,7 +64,7 @@ def metadata_without_arrow_schema(file: Path | IO[bytes]) -> Any:
     with contextlib.ExitStack() as opened:
         stream = opened.enter_context(file.open("rb")) if isinstance(file, Path) else file
         stream.seek(-8, os.SEEK_END)
-        ending = stream.read(8)  # It consists of the length of the footer and the magic number.
+        ending = stream.read(8)  # These bytes are the length of the footer and the magic number.
         length = int.from_bytes(ending[:4], "little")
         stream.seek(-8 - length, os.SEEK_END)
         footer = stream.read(length).replace(b"ARROW:schema", b"other:schema")

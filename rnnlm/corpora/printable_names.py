@@ -1,7 +1,4 @@
-"""Names of files in messages.
-
-They may come from an untrusted source, with control characters or bytes that are not UTF-8.
-"""
+"""Names of files in messages. A name may come from an untrusted source, with control characters or invalid UTF-8."""
 
 import os
 from collections.abc import Iterable

@@ -19,7 +19,7 @@ WILDCARDS = set("*?[")  # The wildcards of a glob.
 
 @dataclass(frozen=True)
 class HubName:
-    """The parts of a name after `hf:`."""
+    """The two parts of a data set's name, which follow `hf:`."""
 
     path: str  # The data set's owner/name, or a local folder.
     configuration: str | None

@@ -170,7 +170,7 @@ def too_long(label: str, what: str, advice: str) -> TableError:
 def cell_of(row: dict[str, Any], column: str) -> Any:
     """Return the value of a column, or NO_VALUE if the row lacks the column.
 
-    The column `data.body` may also be the entry `body` of the object `data`.
+    A column named `data.body` may also be the entry `body` of the object `data`.
     """
     if column in row:
         return row[column]

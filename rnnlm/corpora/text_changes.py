@@ -1,6 +1,6 @@
 """The changes of a text since its previous version.
 
-They are found by comparing the lists of files that are stored with each corpus.
+The changes are found by comparing the lists of files that are stored with each corpus.
 """
 
 import io

@@ -78,7 +78,7 @@ def open_corpus(
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     scored: Split = split or "test"
     required = SPLITS if needs_all_splits else (scored,)
-    if whole:  # The split `train` contains the whole text if nothing is held out.
+    if whole:  # The `train` split contains the whole text if nothing is held out.
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
         scored, required = "train", ("train",)
     record = TokenizerRecord(

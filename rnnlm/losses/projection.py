@@ -65,7 +65,7 @@ class GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # The gradients are changed in place, because they are used only once.
+        # The saved gradients are changed in place, because they are used only once.
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 

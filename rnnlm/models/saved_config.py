@@ -1,7 +1,7 @@
-"""Checks of config.json and rnnlm.json. They accept only values that training can have written.
+"""Checks of config.json and rnnlm.json. The checks accept only values that training can have written.
 
-The files may be damaged or come from another user, and their values determine code, shapes and paths. The module is
-copied into every bundle.
+The files may be damaged or come from another user, and the values in them determine code, shapes and paths. The module
+is copied into every bundle.
 """
 
 import json

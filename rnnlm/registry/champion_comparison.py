@@ -140,7 +140,7 @@ class Contest:
         if rivals or same_text:
             return decision
         # The champion may have seen some of these lines, because its training text was not recorded. This can only
-        # favour the champion, so a candidate that seems better is better.
+        # favour the champion, so a candidate that is shown to be better is better.
         unknown = f"champion version {number}'s training text is unknown, so it may know some of these lines"
         return decision._replace(reason=f"{decision.reason}; {unknown}")
 

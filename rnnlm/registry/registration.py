@@ -99,7 +99,7 @@ def described_model(corpus_name: str) -> str:
 
 
 def is_decided(version: RegistryVersion) -> bool:
-    """Return True if the version has the entry `alias`, which is written after the decision was carried out."""
+    """Return True if the version has the `alias` entry, which is written after the decision was carried out."""
     return "alias" in version.facts
 
 
@@ -186,7 +186,7 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     """Decide whether the version becomes champion or challenger, set its alias, and record the evidence."""
     name, number = version.name, version.number
     champion = champion_of(client, name)
-    # An earlier call made this version champion, and was killed before it wrote the entry `alias`.
+    # An earlier call made this version champion, and was killed before it wrote the `alias` entry.
     if champion is not None and champion.number == number:
         set_facts(client, name, number, {"alias": "champion"})
         return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-# The names of tags for the metadata entries that have their own tags. The entry `alias` is the alias at the time of the
+# The names of tags for the metadata entries that have their own tags. The `alias` entry is the alias at the time of the
 # decision, and does not change afterwards.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
 # The tag with the perplexity on the test split in words, followed by a JSON object with all other entries.

@@ -165,7 +165,7 @@ def copy_version(
         home: The rnnlm home that belongs to the store.
         version: The version in the other registry.
         artifacts: The folder of the version's files, which are uploaded unchanged.
-        origin: The value of the entry SOURCE.
+        origin: The value of the SOURCE entry, which names the original version.
     """
     facts = {
         fact: value

@@ -1,6 +1,6 @@
 """Optional packages that only some commands need.
 
-They are extras in pyproject.toml. Commands check whether they are installed before importing them.
+pyproject.toml lists these packages as extras. Commands check whether the packages are installed before importing them.
 """
 
 import importlib.util

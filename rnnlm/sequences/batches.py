@@ -16,8 +16,8 @@ from .shift import padding_mask, shifted, shifted_rows
 CHUNK_TOKENS = 1 << 18  # The approximate number of tokens in a chunk.
 CHUNK_ROWS = 8_192  # The largest number of rows in a chunk.
 POOL_CHUNKS = 16  # The number of chunks in a pool. They are drawn from the whole split.
-# The number of batches whose rows are sorted by length together. It is large enough for little padding, and small
-# enough to keep the order random.
+# The number of batches whose rows are sorted by length together. The number is large enough for little padding, and
+# small enough to keep the order random.
 BUCKET_BATCHES = 100
 LANE_TOKENS = 1 << 22  # The number of tokens that are read at once, over all lanes of a stream.
 # The number of tokens of a stream that evaluation reads at once. It does not change the results.

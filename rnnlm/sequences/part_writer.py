@@ -53,7 +53,7 @@ class PartWriter:
 
 
 def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Create the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
+    """Create the `shifted_sequences` view of the parts in `folder`, which is next to the database."""
     text = statement("schema/shifted_sequences_of_parts")
     for split in SPLITS:  # The definition of a view contains the paths, because a view cannot have parameters.
         files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))

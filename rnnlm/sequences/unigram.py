@@ -1,4 +1,4 @@
-"""The unigram distribution of the training split. A token that does not occur there has the count 1."""
+"""The unigram distribution of the training split. A token that does not occur in this split has the count 1."""
 
 import numpy as np
 

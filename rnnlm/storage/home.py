@@ -101,8 +101,8 @@ class Home:
     def keep_private(self) -> None:
         """Make Prefect's folder and the databases, even those of older versions, accessible only to their owner.
 
-        They may contain secrets. For instance, prefect.db contains the addresses and passwords of notifications, and
-        the key that encrypts them.
+        The files may contain secrets. For instance, prefect.db contains the addresses and passwords of notifications,
+        and the key that encrypts them.
         """
         databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
         for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):

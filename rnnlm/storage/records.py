@@ -1,4 +1,4 @@
-"""Frozen records that the stages up to training return. They contain paths, digests and numbers."""
+"""Frozen records that the stages up to training return. The records contain paths, digests and numbers."""
 
 from pathlib import Path
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""MLflow's server with a login, as the app `rnnlm` of `mlflow server --app-name`, which pyproject.toml registers.
+"""MLflow's server with a login. pyproject.toml registers it as an app that `mlflow server --app-name rnnlm` starts.
 
 MLflow's own app `basic-auth` is not used, because it reads a whole request into memory before it checks the login.
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-# The tag with the key of one training of a run. If the run is trained again, this training has a new key.
+# The tag with a key that is created whenever a run is trained. If the run is trained again, it gets a new key.
 TRACKING_KEY = "rnnlm.tracking_key"
 # MLflow's names for the purposes of the splits.
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}

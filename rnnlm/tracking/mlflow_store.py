@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
-# A query parameter of addresses. Without it, the UI opens pages for chat models.
+# A query parameter for addresses of MLflow's UI. Without this parameter, the UI opens pages for chat models.
 TRAINING_VIEW = "workflowType=machine_learning"
 VIEW = "rnnlm"  # The name of the shared view of an experiment.
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"

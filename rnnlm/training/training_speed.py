@@ -33,7 +33,8 @@ from rnnlm.training.train import holder, training_batches
 # short measurement is enough for a short run, because training plans its length again (pace.py).
 MEASURED_SHARE = 0.01
 MEASURED_SECONDS = 1.0
-# The seconds for which a measured speed is reused. It is then measured again, because the machine may have been busy.
+# The seconds for which a measured speed is reused. The speed is then measured again, because the machine may have been
+# busy.
 SPEED_SECONDS = 86_400
 SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
 # The number of steps before the measurement. In these steps, a GPU compiles and records its kernels.

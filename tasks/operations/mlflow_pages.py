@@ -32,7 +32,7 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
         return "ours"
     address = ui_address(home)
     up = read_json(home.root / "up.json") or {}
-    with home.lock_if_free("up") as free:  # `rnnlm up` holds the lock `up` as long as it is running.
+    with home.lock_if_free("up") as free:  # `rnnlm up` holds the `up` lock as long as the command is running.
         is_up = not free and up.get("mlflow_port") == urlsplit(address).port
     login = None
     if is_up:

@@ -66,7 +66,7 @@ def test_commands_are_understood(page: Path) -> None:
             parse(shlex.split(arguments, comments=True))
         except typer.TyperException as error:
             pytest.fail(f"{arguments}: {error.format_message()}")
-        except typer.Exit as stopped:  # The options --help and --version end the parsing.
+        except typer.Exit as stopped:  # The --help and --version options end the parsing.
             assert stopped.exit_code == 0
 
 

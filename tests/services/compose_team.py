@@ -199,7 +199,7 @@ class Team:
         self.database.execute(DEPLOY / "postgres.sql")
         self.wait_until_ready("s3")
         self.run("bucket")
-        self.run("bucket")  # The service `bucket` is run, because every `compose up` runs it.
+        self.run("bucket")  # The `bucket` service is run, because every `compose up` runs this service.
         for service in ("prefect", "mlflow"):
             self.start(service)
         for service in ("prefect", "mlflow"):

@@ -28,7 +28,7 @@ def unprivileged() -> dict[str, Any]:
 
 
 class Database:
-    """A cluster with the account `rnnlm` and the databases of deploy/postgres.sql."""
+    """A cluster with the `rnnlm` account and the databases that deploy/postgres.sql creates."""
 
     def __init__(self, programs: Path, port: int, password: str) -> None:
         self.programs, self.port, self.password = programs, port, password

@@ -97,7 +97,7 @@ def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duck
     """Open a trained model read-only, with the view log_probabilities of the dataset.
 
     The back-off model of the textbook contains its own text, so it needs no dataset. Temporary data is written next to
-    the model's folder. If the process is killed, write_once removes this data later.
+    the model's folder. If the process is killed, a later call of write_once removes this data.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,

@@ -11,7 +11,7 @@ from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
-# The timeout in seconds until the first node listens. It is long, because the first node may have to prepare the data.
+# The timeout in seconds for the first node to listen. It is long, because the first node may have to prepare the data.
 JOIN_TIMEOUT_SECONDS = 3_600.0
 RETRY_SECONDS = 1.0
 

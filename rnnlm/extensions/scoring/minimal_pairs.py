@@ -17,8 +17,8 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-# The columns that name the group of a pair in BLiMP. The first of them that a file has is used. Without them, the
-# file's name is the group.
+# The columns that name the group of a pair in BLiMP. The first of these columns that a file has is used. If a file has
+# none of them, its name is the group.
 GROUP_COLUMNS = ("UID", "field", "linguistics_term")
 NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.
 

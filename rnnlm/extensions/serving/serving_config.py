@@ -1,6 +1,6 @@
 """Options of `rnnlm serve`, and the socket on which it listens. Limits of a single request are in messages.py.
 
-This module does not import torch, so that an address in use is reported at once.
+This module does not import torch, so that an address that is already in use is reported at once.
 """
 
 import contextlib

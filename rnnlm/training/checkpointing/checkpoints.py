@@ -43,8 +43,8 @@ class Checkpoints:
     Only rank 0 writes files. `write` and `load_newest` are collectives, so every rank must call them.
 
     The next checkpoint is due once COST_SHARE of the time since the last one is more than the seconds that writing it
-    took, at the latest after `every_seconds`. A killed process therefore loses at most about 100 times the duration of
-    a checkpoint.
+    took, at the latest after `every_seconds`. A killed process therefore loses at most about 100 times the time that
+    writing a checkpoint takes.
     """
 
     folder: Path

@@ -13,14 +13,14 @@ from rnnlm.config.presets import SHORT_SETTINGS
 # The options of each command besides --corpus, --preset, --config and --set. Comments say why an option is missing.
 SHORT_OPTIONS = {
     "run": {*SHORT_SETTINGS, "force", "verify", "seeds"},
-    # The option --seeds is missing, because this command trains only once.
+    # The --seeds option is missing, because this command trains only once.
     "train": {*SHORT_SETTINGS, "force", "verify", "resume"},
-    # The options --force and --verify are missing, because every scheduled run would repeat them.
+    # The --force and --verify options are missing, because every scheduled run would repeat the work.
     "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},
     # Options of training are missing, because this command trains nothing.
     "prepare": {"engine", "ray_address", "force", "verify"},
-    # The option --minutes is missing, because --match seconds --budget replaces it, and so is --promote, because
-    # nothing is registered.
+    # The --minutes option is missing, because --match seconds --budget replaces it. The --promote option is missing,
+    # because nothing is registered.
     "compare": {
         *SHORT_SETTINGS.keys() - {"minutes", "promote"},
         *("force", "models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity"),

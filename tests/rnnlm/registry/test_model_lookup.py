@@ -138,7 +138,7 @@ def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> Non
 
 
 def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    # No server listens at this port, which belongs to the service discard.
+    # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError):

@@ -226,9 +226,7 @@ def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:
     except OSError as error:
         raise unreadable(opened.label, error) from error
     if len(data) > maximum_bytes:
-        raise DocumentError(
-            f"has more than {maximum_bytes:,} bytes; set corpus.format=text to read it as text with its markup"
-        )
+        raise DocumentError(f"has more than {maximum_bytes:,} bytes; corpus.format=text reads it with its markup")
     return data
 
 

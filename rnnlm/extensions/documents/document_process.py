@@ -46,10 +46,7 @@ class DocumentProcess:
             except (OSError, ValueError):  # The child process has ended without a reply.
                 code = process.wait()
                 if code == -signal.SIGPROF:
-                    reason = (
-                        f"takes longer than {seconds:.0f} s to read; "
-                        "set corpus.format=text to read it as text with its markup"
-                    )
+                    reason = f"takes longer than {seconds:.0f} s to read; corpus.format=text reads it with its markup"
                 else:
                     reason = f"damaged {kind}: its parser ended with code {code}"
             except BaseException:

@@ -53,7 +53,7 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     [
         (
             "one line\n",
-            r"this text has only 1 document; at least 3 different ones are needed for 3 splits;\n.*line of its own",
+            r"this text has only 1 document; at least 3 different ones are needed for 3 splits;\n.*on a separate line",
         ),
         ("one line\nanother\n", "this text has only 2 different documents; at least 3"),
         ("the same\n" * 5_000, "this text has only 1 document, repeated in 5,000 lines; at least 3"),

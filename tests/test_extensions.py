@@ -19,7 +19,7 @@ import pytest
 from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
-# `rnnlm up` and its supervisor need Prefect, so this extension exists only in flows.
+# `rnnlm up` and its supervisor need Prefect, so this extension exists only in the package `flows`.
 IN_FLOWS_ALONE = ("service",)
 NAMES = (
     *sorted(path.name for path in (ROOT / "rnnlm" / "extensions").iterdir() if (path / "__init__.py").exists()),

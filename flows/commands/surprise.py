@@ -21,7 +21,7 @@ def surprise_command(
         Path | None, typer.Option(metavar="FOLDER", help="Folder to which the plots are copied.")
     ] = None,
 ) -> None:
-    """Show where a model's loss is high: sentence, position, frequency.
+    """Show in which sentences, at which positions and for which tokens a model's loss is high.
 
     rnnlm surprise --pictures plots
     """

@@ -22,7 +22,7 @@ class NoLayer(Cell):
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return zeros, (b, H), and the same state, (b, 1), for the inputs x (b, input)."""
+        """Return zeros, (b, H), and the unchanged state, (b, 1), for the inputs x (b, input)."""
         return x.new_zeros(len(x), self.hidden_size), state
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:

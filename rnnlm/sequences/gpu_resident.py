@@ -100,7 +100,7 @@ def resident_windows(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield the batches of stream_batches() from the text on the device."""
+    """Yield the same batches as stream_batches(), but cut from a text that is already on the device."""
     lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
     for done in range(first_batch * window_length, cut.length, window_length):
         width = min(window_length, cut.length - done)

@@ -69,7 +69,7 @@ class RunFolder:
 
     config.json, started.json       configuration, the ids of the run and its dataset, the time of the start
     history.jsonl, samples/         measurements, and samples during training
-    tracking.json                   the positions in history and samples up to which the tracker has sent
+    tracking.json                   the positions in history and samples up to which entries were sent to MLflow
     processes/                      job and result of distributed training; deleted when the run is complete
     drawn_targets.npy               additional targets (training/further_targets.py); deleted when the run is complete
     checkpoints/                    see training/checkpointing/checkpoints.py; deleted when the run is complete

@@ -128,7 +128,7 @@ def compare_on_corpus(
 def measure_adaptations(
     model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
 ) -> AdaptationTable:
-    """Measure the perplexity of a whole split, first with the plain model and then with each wanted adaptation.
+    """Measure the perplexity of a whole split, first with the plain model and then with each requested adaptation.
 
     Raise ConfigError if the model diverges.
     """

@@ -106,7 +106,7 @@ def loopback_interface() -> str:
 class RayLaunch(Launch):
     """The processes to run on a Ray cluster.
 
-    The program runs on this machine and requests the workers from Ray Train.
+    The main program runs on this machine and requests the workers from Ray Train.
     """
 
     def command(self, stores: Path) -> list[str]:

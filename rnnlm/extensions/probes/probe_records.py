@@ -80,10 +80,10 @@ class EchoScore(Record):
 
 
 class AbilityScore(Record):
-    """The result of one network on one task. `network` is a kind of model or elman-diagonal.
+    """The result of one network on one task. `network` is the name of a model kind, or elman-diagonal.
 
-    `accuracies` are the fractions of correct answers in the second half of rows of each length. `chances` are the
-    accuracies of always giving the most frequent answer.
+    `accuracies` are the fractions of correct answers in the second half of each row, one for each row length.
+    `chances` are the accuracies of always giving the most frequent answer.
     """
 
     network: str

@@ -136,7 +136,7 @@ def chance_distance(first: int, second: int) -> float:
 
 
 def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
-    """Plot the fraction of documents in each bin and, below it, the cumulative fractions, which show the distance.
+    """Plot the fraction of documents in each bin. A second plot shows the cumulative fractions.
 
     The first bin includes all lower values, and the last bin all higher ones.
     """

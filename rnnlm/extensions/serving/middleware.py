@@ -37,7 +37,7 @@ class BearerToken:
 
 
 class HeadAsGet:
-    """Middleware that answers HEAD requests, which monitors and proxies send as health checks.
+    """Middleware that answers HEAD requests. Monitoring systems and proxies send them as health checks.
 
     The answer is that of a GET request without the body.
     """

@@ -23,7 +23,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.fixture
 def other_run(home: Home, toy_run: RunRecord) -> Path:
-    """Return a copy of the toy run that was started with another setting and has not finished."""
+    """Return an unfinished copy of the toy run whose configuration differs in one setting."""
     folder = home.runs / "0123456789abcdef"
     shutil.copytree(toy_run.folder, folder)
     config = read_json(folder / "config.json")

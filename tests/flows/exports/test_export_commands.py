@@ -1,4 +1,4 @@
-"""`rnnlm export` and `rnnlm lm-eval`, as other programs call them."""
+"""Other programs can run `rnnlm export` and `rnnlm lm-eval`."""
 
 import json
 import os

@@ -64,7 +64,7 @@ def test_a_time_limit_ends_training_with_a_checkpoint(
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The flow sleeps when the alarm arrives. In other code, an exception might leave the package coverage locked.
+    # The alarm arrives while the flow sleeps. Its exception in other code might leave a lock of `coverage` taken.
     monkeypatch.setattr("flows.pipeline_flow.prepare", lambda config: time.sleep(60))
     with pytest.raises(TimeLimitError):
         run_flow(tracked_home, pipeline_flow, config=changed(toy_config, {"limits.hours": 0.1 / 3600}))

@@ -69,7 +69,7 @@ def train(
     with float32_products(precision):
         found = batches(resident, target_count)
         if captured and forbid_waiting:
-            found *= 2  # Each batch occurs twice, because the recording of a step waits for the device.
+            found *= 2  # The first step with a batch is recorded, which waits for the device.
         for number, batch in enumerate(found):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             warm = STEPS if captured else 3

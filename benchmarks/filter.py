@@ -117,10 +117,10 @@ def main() -> None:
         line = np.quantile(good, KEPT_SHARE)
         bad = {kind: way(lines) for kind, lines in kinds.items()}
         dropped = " | ".join(f"{(costs > line).mean():.0%}" for costs in bad.values())
-        area = roc(good, np.concatenate(list(bad.values())))
+        costs[name] = np.concatenate([good, *bad.values()])
+        area = roc(good, costs[name][len(good) :])
         cells = speed(way, some if name in WITH_NETWORK else text)
         print(f"| {name} | {dropped} | {area:.3f} | {cells} |", flush=True)
-        costs[name] = np.concatenate([good, *bad.values()])
     print_cascades(costs["counts alone"], costs["mixture"], len(wanted))
     with tempfile.TemporaryDirectory() as scratch:
         of_counts = Path(scratch, "model")
@@ -138,8 +138,9 @@ def print_cascades(counts: np.ndarray, mixture: np.ndarray, wanted: int) -> None
 
     The arrays contain the costs of all lines, (lines,), and begin with those of the `wanted` lines.
     """
-    of_counts, of_mixture = (costs > np.quantile(costs[:wanted], KEPT_SHARE) for costs in (counts, mixture))
-    distances = np.abs(counts - np.quantile(counts[:wanted], KEPT_SHARE))
+    # The costs beyond each model's threshold. They are positive for the lines that the model drops.
+    beyond_counts, beyond_mixture = (costs - np.quantile(costs[:wanted], KEPT_SHARE) for costs in (counts, mixture))
+    of_counts, of_mixture, distances = beyond_counts > 0, beyond_mixture > 0, np.abs(beyond_counts)
     print("\n| scored by the mixture | decided otherwise | wanted, dropped | unwanted, dropped |\n|---|---|---|---|")
     for share in CASCADE_SHARES:
         dropped = np.where(distances <= np.quantile(distances, share), of_mixture, of_counts)

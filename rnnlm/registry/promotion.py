@@ -118,9 +118,9 @@ def best_champion(versions: list[RegistryVersion], champion: int, within: timede
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
     The result is None if that version is champion now, or if it was last champion before the time span `within`, which
-    is unlimited if None. `versions` are all versions of the registered model. A version whose
-    registration was killed before its alias was set is ignored. The result is None if a person chose the champion,
-    because the person may have rejected a better version.
+    is unlimited if None. The result is also None if a person chose the champion, because the person may have rejected a
+    better version. `versions` are all versions of the registered model. A version whose registration was killed before
+    its alias was set is ignored.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:

@@ -155,10 +155,8 @@ def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
 @pytest.mark.parametrize(("length", "most_wrong"), [(40, 0.04), (80, 0.01), (200, 0.0)])
 def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int, most_wrong: float) -> None:
     """Few guesses for texts of one line are wrong. Each wrong guess has the right encoding as a rival."""
-    pairs = [(language, encoding) for language in PROSE for encoding in PROSE_ENCODINGS[language]]
-    cases = [(text, encoding) for language, encoding in pairs for text in one_line_texts(language, length)]
-    cases = [(text, encoding) for text, encoding in cases if not text.isascii()]
-    wrong = [one for one in cases if one[0].encode(one[1]).decode(guessed(*one), "replace") != one[0]]
+    cases = in_older_encodings({language: one_line_texts(language, length) for language in PROSE})
+    wrong = read_wrongly(cases)
     assert len(wrong) <= most_wrong * len(cases), wrong
     for text, encoding in wrong:
         data = text.encode(encoding)
@@ -167,10 +165,8 @@ def test_one_line_of_a_central_european_text_is_rarely_read_wrongly(length: int,
 
 def test_single_sentences_on_which_no_rule_was_tuned_are_rarely_read_wrongly() -> None:
     """At most six of 168 sentences are decoded wrongly. At most one of the wrong guesses has no rival."""
-    pairs = [(language, encoding) for language in UNSEEN for encoding in PROSE_ENCODINGS[language]]
-    cases = [(text, encoding) for language, encoding in pairs for text in UNSEEN[language].splitlines()]
-    cases = [(text, encoding) for text, encoding in cases if not text.isascii()]
-    wrong = [one for one in cases if one[0].encode(one[1]).decode(guessed(*one), "replace") != one[0]]
+    cases = in_older_encodings({language: text.splitlines() for language, text in UNSEEN.items()})
+    wrong = read_wrongly(cases)
     assert len(cases) == 168
     assert len(wrong) <= 6, wrong
     certain = [one for one in wrong if not rivals(one[0].encode(one[1]), guessed(*one))]
@@ -189,6 +185,17 @@ def test_an_uncertain_guess_names_the_other_encoding_and_the_setting(home: Home,
     assert noted.reason.endswith(
         "read as cp1250, by a guess: pomaľe; it may be iso8859-2, which corpus.encoding=iso8859-2 sets"
     )
+
+
+def in_older_encodings(texts: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """Return each text of a language with each older encoding of this language. ASCII texts are left out."""
+    pairs = [(language, encoding) for language in texts for encoding in PROSE_ENCODINGS[language]]
+    return [(text, encoding) for language, encoding in pairs for text in texts[language] if not text.isascii()]
+
+
+def read_wrongly(cases: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the pairs of a text and its encoding for which decoding with the guessed encoding changes the text."""
+    return [one for one in cases if one[0].encode(one[1]).decode(guessed(*one), "replace") != one[0]]
 
 
 def guessed(text: str, encoding: str) -> str:
